@@ -4,7 +4,7 @@ from pathlib import Path
 
 __version__ = "0.2.0"
 __all__ = ["bench", "cards", "check", "data", "device", "plot", "preflight", "receipts", "root", "show"]
-__all__ += ["study", "verdicts"]
+__all__ += ["images", "study", "verdicts"]
 
 
 def root():

@@ -92,8 +92,8 @@ class Noted(dict):
 
 def committed(stem, name=None):
     """The committed receipts of a notebook, all or those of the run of a `name` ("race"), as dicts, newest first."""
-    found = []
-    for path in (root() or Path()).glob(f"data/receipts/{stem}/*{f'-{name}' if name else ''}.json"):
+    found, ending = [], f"-{name.replace('_', '-')}" if name else ""  # the files of `few_labels` end with few-labels
+    for path in (root() or Path()).glob(f"data/receipts/{stem}/*{ending}.json"):
         content = read(path)
         content["name"] = run_name(path, content)
         seen = _looked_at.setdefault(f"{stem}/{path.name}", {})

@@ -73,10 +73,13 @@ def executed(text):
 
 
 def code_hash(notebook, script=None):
-    """The SHA-256 of what a run executes: a notebook's cells, `counted` modules and card; or modules and a `script`."""
-    notebook = Path(notebook)
+    """The SHA-256 of what a run executes: a notebook's cells, `counted` modules and card; or modules and a `script`.
+    The house's training loop counts where one of them names it, for results depend on it."""
+    notebook, loop = Path(notebook), Path(__file__).with_name("images.py")
     parts = [] if script else _cells(notebook)
     parts += counted(notebook, script).items()
+    if re.search(r"\bhelpers(\.| import )images\b", " ".join(text for _, text in parts)):
+        parts.append((loop.name, executed(loop.read_text(encoding="utf-8"))))
     if not script and (card := notebook.with_suffix(".yml")).is_file():
         parts.append((card.name, card.read_text(encoding="utf-8")))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -28,9 +28,8 @@ Job = namedtuple("Job", "name arm seed sizes start train choice test", defaults=
 @dataclass(frozen=True, kw_only=True)
 class Arm:
     """A contestant: the parts that it learns from, chooses on and is judged on, and what it begins with: `start`, an
-    arm whose end (a copy, of the same seed) it goes on from, a word that `begin` knows, or a tuple. `loss`: the recipe
-    of `fit`. `setting`: what else it is named for. `seeds`: only the first so many. `shares`: why it may be judged on
-    what it learned from.
+    arm whose end (a copy, of the same seed) it goes on from, a word that `begin` knows, or a tuple. `loss`: of `fit`.
+    `setting`: what else it is named for. `seeds`: the first so many. `shares`: why judged on what it learned from.
     """
 
     train: str | None = None
@@ -82,7 +81,7 @@ class Study:
     `parts(seed, sizes)`: {name: Part}. `begin(word, job)`: what a start that is no arm means. `fit(job)`: what an arm
     makes of its start, asked where it learns, chooses or has a loss. `judge(made, data, job)`: {metric: value}.
     `extra(receipt, found)`: records what `key` and `outcomes` have no word for; found is {arm: {seed: {part: {metric:
-    value}}}}. `interval`: (mean, low, high) of numbers by seed, 95 %. `trial`: sizes for tests, of which nothing stays.
+    value}}}}. `interval`: (mean, low, high) by seed, 95 %. `trial`: sizes for tests. `processes`: 2 if no times count.
     """
 
     notebook: str
@@ -103,6 +102,7 @@ class Study:
     over: str = "seeds"
     added: str = ""
     threads: int = 1
+    processes: int = 1
 
     def small(self, seeds=2):
         """The same at the sizes of `trial`, with the first seeds."""

@@ -56,8 +56,8 @@ def circle(graph):
     return next(filter(None, (search([name]) for name in graph)), [])
 
 
-def test_at_most_1690_lines_in_all():
-    assert sum(map(lines, MODULES)) <= 1690
+def test_at_most_1838_lines_in_all():
+    assert sum(map(lines, MODULES)) <= 1838
 
 
 def test_no_circle_of_imports_at_the_top_or_inside_functions():

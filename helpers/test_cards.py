@@ -213,6 +213,20 @@ def test_the_hash_of_a_script_is_that_of_the_modules_and_the_script(chapter):
     assert cards.code_hash(chapter / "demo.ipynb", "bench_demo.py") != before
 
 
+@pytest.mark.parametrize(
+    ("code", "changes"),
+    [("from helpers.images import train", True), ("from helpers import images as house", True), ("images = 1", False)],
+)
+def test_the_house_s_training_loop_counts_where_it_is_named(chapter, tmp_path, monkeypatch, code, changes):
+    monkeypatch.setattr(cards, "__file__", str(tmp_path / "cards.py"))
+    write(chapter, "demo.py", code)
+    found = set()
+    for loop in ("a = 1", "# why\na = 1", "a = 2"):
+        (tmp_path / "images.py").write_text(loop)
+        found.add(cards.code_hash(chapter / "demo.ipynb", "demo.py"))
+    assert len(found) == 1 + changes
+
+
 def test_a_renamed_or_moved_module_changes_the_hash(chapter):
     hashes = [cards.code_hash(chapter / "demo.ipynb")]
     for name in ("other.py", "sound/other.py"):

@@ -454,6 +454,8 @@ def test_of_several_runs_of_a_race_that_of_its_threads_is_found(chapter):
     assert receipts.recorded("demo", "rate", name="race-1", threads=2) is None
     assert receipts.recorded("demo", "rate", name="ace") is None, "a name is no ending"
     assert len(receipts.committed("demo")) == 2 and len(receipts.committed("demo", "race")) == 1
+    keep(chapter, name="cpu-x-few-labels.json", tier="cpu", date="2026-01-03T00:00:00Z", threads=3)
+    assert receipts.recorded("demo", "rate", name="few_labels")["threads"] == 3, "a file's name has no _"
     table = receipts.replay("demo", "rate", threads=2)
     assert table.content["threads"] == 2 and repr(table).endswith(
         "tier cpu, 2026-01-01, 2 threads, other work not known."

@@ -36,8 +36,7 @@ def hashed(packages: list[str], listed: Path) -> str:
 
 
 def install(packages: list[str], pins: Path, listed: Path = HASHED) -> None:
-    """Install the absent packages; RuntimeError with its words where pip would have to touch an installed one, or take
-    a file of another hash than `listed` has."""
+    """Install the absent packages; RuntimeError where pip would touch an installed one or a hash differs."""
     missing = absent(packages)
     if not missing:
         return

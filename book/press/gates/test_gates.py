@@ -319,6 +319,10 @@ def test_the_run_that_a_claim_names_must_be_one_of_the_chapter(small):
     assert "claims.rate: no race or study of the chapter is named 'race-1'" in problems(small, "card")
     small.write_notebook(small.cells(code('receipt.write("race")')))
     assert problems(small, "card") == "", "one that is not recorded yet"
+    small.write_card(claims=[claim | {"run": "wide-race"}])
+    assert "named 'wide-race'" in problems(small, "card")
+    small.write_notebook(small.cells(code('receipt.write("wide_race")')))
+    assert problems(small, "card") == "", "its file's name will have another dash"
 
 
 def test_the_receipt_of_that_run_has_the_metric_or_the_card_says_why_not(small):

@@ -141,6 +141,12 @@ def test_the_card_says_why_something_is_kept_by_name_or_pattern(small):
     assert found(small, "card")
 
 
+def test_what_is_kept_waits_for_the_first_recording(small):
+    small.write_card(kept={"b_*": "what the next study tells"})
+    assert found(small, "shown") == []
+    assert any("no receipt holds b_*" in one for one in ran(small, {}))
+
+
 def test_the_card_may_keep_what_one_recorded_run_holds_and_no_other(small):
     why = "an older recording of the same"
     small.write_card(kept={"race/*": why})

@@ -179,7 +179,7 @@ def _page(chapter: Chapter, content: dict) -> Iterator[str]:
 def _metrics(chapter: Chapter, content: dict) -> Iterator[str]:
     """Units are the card's, times and rates are above zero, and within what the card's datasheet allows."""
     for name, metric in content["metrics"].items():
-        if verdicts.timing(metric) and metric["value"] <= 0:
+        if verdicts.timing(metric) and metric["value"] <= 0 and not content.get("study"):  # its minutes may be a loss
             yield f"metric {name} is {metric['value']} {metric['unit']}; a time or a rate is above zero"
     counts, gpu = kept.read(chapter), (content["machine"].get("gpu") or "").upper().replace("-", " ").split()
     for claim in chapter.card.get("claims") or []:

@@ -106,6 +106,13 @@ def test_a_bad_receipt_is_refused_with_its_reason(history, kind):
     assert [line for line in wrong if says in line], wrong
 
 
+@pytest.mark.parametrize(("study", "refused"), [({}, True), ({"study": {"name": "cameras"}}, False)])
+def test_a_study_s_minutes_may_be_a_loss_and_a_race_s_may_not(small, study, refused):
+    """What a study records is of its model: an arm may save minutes or lose them. A clock's time is above zero."""
+    wrong = found_in(small, content_of(small, metrics={"worth_of_a": {"value": -0.5, "unit": "min"}}) | study)
+    assert any("above zero" in line for line in wrong) is refused
+
+
 def test_code_of_a_commit_in_this_history_is_known(history):
     commit = subprocess.run(
         ["git", "-C", str(history.root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True

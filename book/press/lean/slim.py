@@ -1,6 +1,5 @@
 """Built pages in, light pages out: one sheet, one script that is read when the page stands, pictures and sounds as
-files, fetched when a reader comes near, and formulas that MathJax sets once, in the build: their letters come from
-`_static/maths.css`, and beside each stands its MathML."""
+files, fetched when a reader comes near, and formulas that MathJax sets once, in the build, each beside its MathML."""
 
 import base64
 import html
@@ -89,8 +88,7 @@ def _sheet(made: Path, sheets: list[str], pages: list[str], also: Iterable[str])
 
 
 def joined(made: Path, names: list[str]) -> str:
-    """One script of the files `names` below `made`, without comments; it begins with `;`, so that a "use strict" of the
-    first holds for no other."""
+    """One script of the files `names` below `made`, without comments; begun with `;`: no "use strict" holds."""
     return ";\n" + "\n;\n".join(jsmin(_text(made / name), keep_bang_comments=True) for name in names) + "\n"
 
 

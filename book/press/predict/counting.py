@@ -145,7 +145,6 @@ def impossible(content: dict) -> Iterator[str]:
 def most_flops(kind: str, size: int) -> float:
     """The most FLOPs of an operation with so many bytes of operands and results. A product takes 2 for each triple
     of entries of its factors and result: of S numbers at most (S / 3)^1.5 (Loomis and Whitney 1949). A convolution
-    uses a number of its input up to √window times more often, backward it is two products. No chapter has attention
-    with more."""
+    uses a number of its input up to √window times more often, backward it is two products."""
     numbers = size / BYTES.get(real(kind), 4)
     return 2 * 2 * WINDOW**0.5 * (numbers / 3) ** 1.5

@@ -1,5 +1,4 @@
-"""What the machine writes into the book, at the markers of its pages and at a chapter's end, as `pages.html` says
-it."""
+"""What the machine writes into the book, at its pages' markers and a chapter's end, as `pages.html` says it."""
 
 from collections.abc import Callable
 from functools import partial

@@ -99,8 +99,7 @@ def anchor(name: str) -> str:
 
 
 def finish(repository: Repository, path: Path, headings: list[str], volume: str = "") -> None:
-    """Give the file its title and author, its outline the headings' words, its contents page numbers, all added at its
-    end; PressError for one without tags or a chapter."""
+    """Give the file its title and author, its outline the headings, contents page numbers; PressError without tags."""
     from pypdf import PdfWriter
     from pypdf.generic import NameObject, TextStringObject
 

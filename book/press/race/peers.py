@@ -1,6 +1,5 @@
 """The environment of a chapter's peers: over the book's own packages, what the cards pin under `peers`. It lies in the
-cache, named by the hash of pins and Python; a stamp written last makes it whole. The book's packages are not copied: a
-`.pth` file adds their folder after the environment's own."""
+cache, named by the hash of pins and Python; a stamp, written last, makes it whole. A `.pth` adds the book's own."""
 
 import os
 import shlex

@@ -1,6 +1,5 @@
 """What this machine keeps between clones: entries by kind and key, checked when read, bounded, outside the clone: in
-`$REBUILT_CACHE`, else in `rebuilt` in the user's cache folder. An entry is one file, whole or not there: its first line
-is the SHA-256 of the rest, JSON."""
+`$REBUILT_CACHE`, else in `rebuilt` in the user's cache folder. An entry's first line: the rest's SHA-256."""
 
 import contextlib
 import json

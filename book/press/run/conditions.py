@@ -39,8 +39,7 @@ def look(root: Path, seconds: float = LOOK_SECONDS) -> dict:
 
 
 def joined(before: dict, after: dict, during: dict | None = None) -> dict:
-    """What a receipt keeps of two looks, None where it is not known. `during`, such as `{"busy_cores": 0.2}`, was seen
-    between; else steal comes from the system's counters."""
+    """What a receipt keeps of two looks, None where not known; `during` (`busy_cores`) was seen between."""
     speeds = {"before": before["calibration"], "after": after["calibration"]}
     found = {"unit_s": next((speed["unit_s"] for speed in speeds.values() if "unit_s" in speed), None)}
     for when, speed in speeds.items():

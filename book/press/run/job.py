@@ -121,8 +121,7 @@ def _succeeded(
 
 
 def record(chapter: Chapter, made_of: dict[str, str], receipts: dict[str, dict], *, cached: bool) -> None:
-    """Note beside the executed copy what it was made of, its receipts (a bench may write others), whether it is
-    cached."""
+    """Note beside the executed copy what it was made of, its receipts (a bench may write others), if cached."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(chapter.run_record, {"made_of": made_of, "receipts": receipts, "cached": cached, "date": when})
 

@@ -1,2 +1,1 @@
-"""`press new` makes parts, chapters and notebooks (`new`; templates end in `.txt`), `press remove` ends them
-(`removal`)."""
+"""`press new` makes parts, chapters and notebooks (`new`, templates `.txt`), `press remove` ends them (`removal`)."""

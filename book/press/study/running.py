@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,17 +15,15 @@ Found = dict[str, dict[int, dict[str, dict[str, Any]]]]  # {arm: {seed: {part: {
 Keep = Callable[[str, str, int, Callable[[], Any]], Any]
 
 
-def run(
-    study: Study, keep: Keep = lambda kind, name, seed, compute: compute(), hand: Callable = copy.deepcopy
-) -> Found:
+def run(study: Study, keep: Keep = lambda *job: job[-1](), hand=copy.deepcopy, turn: Callable = iter) -> Found:
     """The scores of every arm and seed; `keep(kind, arm, seed, compute)` computes, or has what was "made" or "scored".
-    `hand` makes what an arm is handed of a part's data: a copy. StudyError for a declaration that contradicts itself,
-    and for parts that share what they may not."""
+    `hand` makes what an arm is handed of a part's data: a copy; `turn` orders the seeds, and each seed's arms.
+    StudyError for a declaration that contradicts itself, and for parts that share what they may not."""
     study.check()
     found: Found = {name: {} for name in study.arms}
-    for seed in study.seeds:
+    for seed in turn(tuple(study.seeds)):
         one = _Seed(study, seed, keep, hand)
-        for name in study.order():
+        for name in turn(study.order()):
             if seed in tuple(study.seeds)[: study.arms[name].seeds]:
                 found[name][seed] = keep("scored", name, seed, functools.partial(one.scores, name))
     return found
@@ -90,8 +89,9 @@ def record(study: Study, receipt, found: Found) -> None:
                 label = study.key.format(arm=name, metric=metric, part=part)
                 _put(study, receipt, label, _values(runs, part, metric), *study.metrics[metric])
     for label, one in study.outcomes.items():
-        part, (unit, scale) = one.part or study.arms[one.arm].test[0], study.metrics[one.metric]
-        mine, other = (_values(found[name], part, one.metric) for name in (one.arm, one.less))
+        unit, scale = study.metrics[one.metric]
+        pair = ((found[name], one.part or study.arms[name].test[0], one.metric) for name in (one.arm, one.less))
+        mine, other = itertools.starmap(_values, pair)
         if list(mine) != list(other):
             raise StudyError(f"outcome {label}: {one.arm} has {study.over} {list(mine)}, {one.less} {list(other)}")
         if one.ratio:

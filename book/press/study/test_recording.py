@@ -49,7 +49,7 @@ def judge(made, data, job):
 
 ARMS = {"narrow": Arm(train="train", loss=1), "wide": Arm(train="train", loss=2)}
 STUDY = Study(
-    notebook="moving_mean", name="widths", arms=ARMS, seeds=(3, 4), metrics={"error": Metric("points")},
+    notebook="moving_mean", name="widths", arms=ARMS, seeds=(3, 4), processes=1, metrics={"error": Metric("points")},
     parts=parts, fit=fit, judge=judge, sizes={"points": 5}, trial={"points": 3},
     outcomes={"wide_gain": Outcome("error", "narrow", "wide", differs=("loss",))},
 )
@@ -95,6 +95,23 @@ def recorded(small, *arguments):
 
 
 ALL = ["narrow 3", "wide 3", "narrow 4", "wide 4"]
+
+
+@pytest.mark.parametrize("crash", ["", "wide 4", "narrow 3"])
+def test_two_processes_meet_and_do_each_arm_of_each_seed_once(toy, crash):
+    slow = STUDY.replace("processes=1", "processes=2").replace("    with LOG", "    time.sleep(1)\n    with LOG")
+    toy.write("notebooks/signals/moving_mean/study_widths.py", slow)
+    commit(toy)
+    if crash:
+        (toy.home / "crash.txt").write_text(crash)
+    status, receipt, done = recorded(toy)
+    if crash == "narrow 3":  # the first process's: what the second has made is kept
+        assert status == 1
+        status, receipt, done = recorded(toy)
+    assert status == 0 and (crash or done.index("wide 4") < done.index("narrow 4"))
+    assert sorted(done) == sorted([*ALL, *[crash] * bool(crash)])
+    assert receipt["metrics"]["study_narrow_error"]["value"] == pytest.approx(8.5)
+    assert receipt["metrics"]["study_narrow_error"]["repeats"] == 2
 
 
 def test_a_study_is_recorded_from_its_declaration(toy, capsys):

@@ -216,6 +216,15 @@ def test_a_score_that_some_seed_lacks_is_not_recorded():
     assert receipt.metrics == {}
 
 
+def test_arms_with_tests_of_their_own_are_each_judged_by_theirs():
+    arms = {"near": Arm(train="train", test=("test",)), "far": Arm(train="train", test=("choice",), shares="a test")}
+    declared = study(arms=arms, outcomes={"gain": Outcome("score", "near", "far", differs=("shares", "test"))})
+    declared.check()
+    found = {"near": {7: {"test": {"score": 0.5}}}, "far": {7: {"choice": {"score": 0.2}}}}
+    record(declared, receipt := receipts.start("rolling_distance", "cpu"), found)
+    assert receipt.metrics["gain"]["value"] == pytest.approx(30)
+
+
 def test_outcomes_pair_the_same_seeds():
     arms = {"short": Arm(train="train", loss=1), "long": Arm(train="train", loss=2)}
     declared = study(arms=arms, outcomes={"gain": Outcome("score", "long", "short", differs=("loss",))})

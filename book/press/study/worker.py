@@ -1,10 +1,12 @@
 """The process of one study, in the chapter's folder: measures what is missing, then writes the receipt. What was made
-and scored is kept in files, each written whole: a process that is ended loses one arm at most."""
+and scored is kept in files, each written whole: a process that is ended loses one arm at most. Where a study lets two
+`processes` work, a second begins at the last seed and goes back, until both are at the same arm and seed."""
 
 import importlib
 import json
 import os
 import pickle
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +18,7 @@ from urllib.parse import quote
 from helpers import device, receipts
 from helpers.study import Study
 
-from ..files import read_json, write_bytes, write_json
+from ..files import read_json, remove, write_bytes, write_json
 from .running import record, run
 
 MOST_BYTES = 1 << 30  # of one arm's end that is kept
@@ -25,8 +27,8 @@ MOST_BYTES = 1 << 30  # of one arm's end that is kept
 class Kept:
     """A `keep` of `running.run` with files: `<folder>/<kind>-<arm>-<seed>`."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, second: bool = False):
+        self.folder, self.second, self.other = folder, second, None
         self._inner = [0.0]  # seconds that are counted already, of what is computed inside of what
 
     def __call__(self, kind: str, name: str, seed: int, compute: Callable[[], Any]) -> Any:
@@ -34,6 +36,8 @@ class Kept:
         packed, known = path.with_name(f"{path.name}.pickle"), read_json(path)
         if known is not None and kind != "made":
             return known["value"]
+        if kind == "scored" and self._met(path.name):
+            return self(kind, name, seed, compute)
         if packed.is_file() and known is not None:
             return pickle.loads(packed.read_bytes())  # this code's own: the folder, the user's, is named by its hash
         self._inner.append(0.0)
@@ -46,6 +50,16 @@ class Kept:
         seconds = own + (known or {"seconds": 0.0})["seconds"]
         write_json(path, {"value": None if kind == "made" else value, "seconds": seconds})
         return _kept(packed, value) if kind == "made" else read_json(path)["value"]
+
+    def _met(self, job: str) -> bool:
+        """Says which job this process is at; where the other is at the same, the second ends and the first waits."""
+        own, its = (self.folder / f"process-{second}" for second in (self.second, not self.second))
+        write_bytes(own, job.encode())
+        if not its.is_file() or its.read_text() != job:
+            return False
+        if self.second:
+            raise SystemExit
+        return remove(its) and self.other is not None and self.other.wait() is not None
 
 
 def _kept(packed: Path, value: Any) -> Any:
@@ -83,5 +97,12 @@ def main(_: object, arguments: list[str]) -> int:
         print(json.dumps({name: [one.notebook, one.threads] for name, one in studies.items()}))
         return 0
     study = replace(studies[name].small(), name=f"{name}-trial") if task["trial"] else studies[name]
-    print(measured(study, Kept(Path(task["folder"])), task["command"], module.replace(".", "/") + ".py"))
+    kept = Kept(Path(task["folder"]), bool(task.get("second")))
+    if kept.second:
+        run(study, kept, turn=reversed)
+    else:
+        remove(kept.folder / "process-True")  # of a piece that was ended
+        if study.processes > 1:
+            kept.other = subprocess.Popen([*sys.orig_argv[:-1], json.dumps(task | {"second": True})])
+        print(measured(study, kept, task["command"], module.replace(".", "/") + ".py"))
     return 0

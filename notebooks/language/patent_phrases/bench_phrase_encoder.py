@@ -1,86 +1,106 @@
-"""The races: phrases encoded by ours and by sentence-transformers; phrases searched by vectors
-and by bm25s. `--rounds 3 --phrases 100` is a short trial.
+"""The races: phrases encoded by ours and by sentence-transformers; phrases searched by `search`
+and by bm25s, with one thread and with all; and what both searches find. `--rounds 3 --phrases
+100 --queries 20` is a short trial.
 
 Both encoders run the same packaged weights in float32 on the same threads and give equal
-vectors. The reference library is timed with several batch sizes, and its best counts; its ONNX
-and OpenVINO backends, which need more packages, are not tried. The search is timed with the
-query's vector at hand and with its encoding; bm25s answers by words: it finds other things, and
-only its time stands beside ours.
+vectors. The library's best batch size counts; its ONNX and OpenVINO backends, which need more
+packages, are not tried. A search takes a text and gives phrases, with a filter and without; the
+parts of ours, encoding and product, are timed beside it. bm25s splits the query into words in
+its time. With a filter it takes its mask of documents, which its fast backend ignores. What is
+found is judged on held-out anchors; the encoder is untrained.
 """
 
 import argparse
 import importlib.util
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import patent_pairs as pp
 import phrase_encoder as pe
-import phrase_search
+import phrase_search as ps
+import rating_metrics as rm
+import study_patent_phrases as study
+import threadpoolctl
 import torch
 from helpers import bench, check, data, device, receipts
 
 BATCHES = (32, 128, 512)
-
-
-def reference_library():
-    """The packaged model in sentence-transformers, or None where that is not installed."""
-    if importlib.util.find_spec("sentence_transformers") is None:
-        return None
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(
-        str(pe.packaged("model.safetensors").parent), device=str(device.device())
-    )
-
-
-def write_reference(phrases: tuple[str, ...], path: Path) -> None:
-    """Write the library's vectors of these phrases, each encoded alone, for the tests."""
-    from safetensors.numpy import save_file
-
-    library = reference_library()
-    save_file({"vectors": np.concatenate([library.encode([one]) for one in phrases])}, path)
+QUERY = "spherical recreation device"
 
 
 def encoders(phrases: list[str], ours: pe.Encoder) -> dict:
     """Functions that return the vectors of all phrases, by name; the library where it is
     installed."""
-    found, library = {"ours": lambda: pe.encode(phrases, ours)}, reference_library()
-    for size in BATCHES if library else ():
-        name = f"sentence-transformers, batch {size}"
-        found[name] = lambda n=size: library.encode(phrases, batch_size=n)
+    found = {"ours": lambda: pe.encode(phrases, ours)}
+    if importlib.util.find_spec("sentence_transformers"):
+        from sentence_transformers import SentenceTransformer
+
+        model = str(pe.packaged("model.safetensors").parent)
+        run = SentenceTransformer(model, device=str(device.device())).encode
+        names = {f"sentence-transformers, batch {n}": n for n in BATCHES}
+        found |= {name: partial(run, phrases, batch_size=n) for name, n in names.items()}
     return found
 
 
-def searches(targets: list[str], vectors: np.ndarray, query: str, ours: pe.Encoder) -> dict:
-    """Functions that return the ten best rows for one query, by name; bm25s where it is
-    installed."""
-    encoded, near = (lambda: pe.encode([query], ours)[0]), phrase_search.nearest
-    vector = encoded()
-    found = {
-        "vectors": lambda: near(vector, vectors, 10)[0],
-        "vectors, query encoded": lambda: near(encoded(), vectors, 10)[0],
-    }
-    if importlib.util.find_spec("bm25s"):
-        import bm25s
-
-        index = bm25s.BM25(backend="numba")  # its own fast path
-        index.index(bm25s.tokenize(targets, show_progress=False), show_progress=False)
-        words = bm25s.tokenize([query], show_progress=False)
-        found["bm25s"] = lambda: index.retrieve(words, k=10, show_progress=False)[0][0]
-    return found
+def race_encoders(receipt, made: dict, count: int, rounds: int, threads: int) -> None:
+    """Race all encoders on so many threads; record ours, and over the library's best batch."""
+    race = bench.race(made, rounds, warmup=1, reference=list(made)[-1])
+    print(race)
+    at, (ours, *others) = f"{threads}_threads", (race.results[name] for name in made)
+    receipt.record(
+        f"phrases_per_s_{at}", ours, "phrases/s", count=count, device=device.device()
+    )
+    if others:
+        best = min(others, key=lambda one: one.median_s)
+        receipt.record(f"encoder_speedup_{at}", bench.ratio(best, ours))
 
 
-def race_searches(
-    receipt: receipts.Receipt, targets: list[str], ours: pe.Encoder, rounds: int
-) -> None:
-    """Race one search; the vectors are random, which does not change the time."""
-    vectors = np.random.default_rng(1).standard_normal((len(targets), pe.WIDTH), np.float32)
-    made = searches(targets, vectors, "spherical recreation device", ours)
-    found = bench.race(made, rounds, reference="vectors")
-    print(found)
-    for name, result in found.results.items():
-        metric = f"search_{name.replace(', ', '_').replace(' ', '_')}_time"
-        receipt.record(metric, result)
+def by_words(held: ps.Index) -> Callable:
+    """As `search`, by bm25s; phrases without a word of the query are not found."""
+    import bm25s
+
+    read = partial(bm25s.tokenize, return_ids=False, show_progress=False)
+    fast, masked = bm25s.BM25(backend="numba"), bm25s.BM25()
+    for one in (fast, masked):
+        one.index(read(held.phrases.tolist()), show_progress=False)
+
+    def find(query: str, held: ps.Index, count: int, contexts: list[str]) -> list:
+        if not (words := read([query]))[0]:
+            return []
+        mask = {"weight_mask": held.inside(contexts).astype(np.float32)} if contexts else {}
+        how = {"k": min(count, len(held.phrases)), "show_progress": False, **mask}
+        rows, scores = (masked if contexts else fast).retrieve(words, **how)
+        found = zip(held.phrases[rows[0]].tolist(), scores[0].tolist(), strict=True)
+        return [(phrase, score) for phrase, score in found if score > 0]
+
+    return find
+
+
+def race_searches(receipt, held: ps.Index, finds: dict, parts: dict, rounds, threads) -> None:
+    """Race one query, everywhere and in the context with most phrases, and parts of ours."""
+    most = list(pp.titles())[int(held.contexts.sum(0).argmax())]
+    asked = {"": (QUERY, held, 10, []), "_filtered": (QUERY, held, 10, [most])}
+    made = {name + how: partial(finds[name], *asked[how]) for how in asked for name in finds}
+    race = bench.race(made | parts, rounds, reference="search")
+    print(race)
+    for name, result in race.results.items():
+        receipt.record(f"{name}_time_{threads}_threads", result)
+
+
+def judge_searches(receipt, held: ps.Index, finds: dict, asked: list[ps.Query]) -> None:
+    """Record recall and the mean reciprocal rank among ten, everywhere and in the query's
+    context, and what `search` has more; intervals over anchors."""
+    anchors, note = [one.anchor for one in asked], "95 % interval over anchors"
+    for where, inside in (("", False), ("_filtered", True)):
+        found = {name: ps.quality(find, held, asked, inside) for name, find in finds.items()}
+        ours = found["search"]
+        found |= {f"search_over_{name}": ours - found[name] for name in [*found][1:]}
+        for name, columns in found.items():
+            for metric, column in zip(("recall", "mrr"), columns.T, strict=True):
+                value, low, high = rm.share_interval(column, anchors)
+                ends = {"interval": "95 %", "note": note}
+                receipt.record(f"{name}_{metric}{where}", value, "share", low, high, **ends)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -89,25 +109,31 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=device.cores())
     parser.add_argument("--phrases", type=int, default=500)
+    parser.add_argument("--queries", type=int)
     o = parser.parse_args(argv)
     torch.set_num_threads(o.threads)
     receipt = receipts.start("patent_phrases", device.tier("auto"), threads=o.threads)
-    pairs = pp.read(data.fetch("patent_phrases") / "train.csv")
-    targets, ours = list(dict.fromkeys(pairs.target)), pe.load(device.device())
-    phrases = np.random.default_rng(0).choice(targets, o.phrases, replace=False).tolist()
-    made = encoders(phrases, ours)
+    pairs, ours = pp.read(data.fetch("patent_phrases") / "train.csv"), pe.load(device.device())
+    held = ps.index(pairs, partial(pe.encode, encoder=ours))
+    random, count = np.random.default_rng(0), min(o.phrases, len(held.phrases))
+    phrases = random.choice(held.phrases, count, replace=False).tolist()
+    made, finds = encoders(phrases, ours), {"search": partial(ps.search, encoder=ours)}
+    vector, parts = pe.encode([QUERY], ours)[0], {"encoding": lambda: pe.encode([QUERY], ours)}
+    parts["product"] = lambda: ps.nearest(vector, held.vectors, 10)
     for name, encode in made.items():
         check.close(made["ours"](), encode(), atol=1e-5, why=f"float32, the weights of {name}")
-    names = list(made)
-    race = bench.race(made, repeats=o.rounds, warmup=1, reference=names[-1])
-    print(race)
-    rate, where = race.results["ours"], device.device()
-    receipt.record("phrases_per_s", rate, "phrases/s", count=o.phrases, device=where)
-    if len(names) > 1:
-        best = min(names[1:], key=lambda name: race.results[name].median_s)
-        receipt.record("encoder_speedup", bench.ratio(race.results[best], rate))
-    race_searches(receipt, targets, ours, o.rounds)
-    receipt.sizes(phrases=o.phrases, targets=len(targets))
+    if importlib.util.find_spec("bm25s"):
+        finds["bm25s"] = by_words(held)
+    part = pp.split_by_anchor(pairs.anchor, study.TEST, study.VALIDATION)
+    asked = ps.queries(pairs[part == "test"])
+    asked = [asked[at] for at in random.permutation(len(asked))[: o.queries]]
+    judge_searches(receipt, held, finds, asked)
+    for threads in sorted({1, o.threads}):
+        torch.set_num_threads(threads)
+        with threadpoolctl.threadpool_limits(threads):
+            race_encoders(receipt, made, count, o.rounds, threads)
+            race_searches(receipt, held, finds, parts, o.rounds, threads)
+    receipt.sizes(phrases=count, targets=len(held.phrases), queries=len(asked))
     print(receipt.write(name="encoder"))
 
 

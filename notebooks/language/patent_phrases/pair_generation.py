@@ -1,14 +1,11 @@
-"""How a data set of rated phrase pairs is made, in small: from patents to anchors, contexts,
-targets and ratings.
+"""How a data set of rated phrase pairs is made, in small: from patents to anchors, contexts and
+targets.
 
-The steps are the article's. The patents are not: no corpus of patents comes with this chapter,
-so `patents` composes short ones, each of one to three classes, from phrases of the real pairs
-of these classes and from common ones. The model that fills a masked phrase is a count of
-neighbouring words, where the article has Patent-BERT; targets "written by raters" are drawn
-from the real pairs; the raters are those of `two_raters`. Everything else runs as described,
-and nothing made here is used anywhere else.
-
-Shapes: a patent is (classes, sentences); document frequency counts patents, not occurrences.
+The steps are the article's. The patents are not: `patents` composes short ones, each of one to
+three classes, from phrases of the real pairs of these classes and from common ones. The article
+masks an anchor in its sentences and asks Patent-BERT, a masked language model, what may stand
+there; `fill_masked` counts what stands between the same two words. Nothing made here is used
+anywhere else.
 """
 
 import re
@@ -19,10 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from patent_pairs import Pairs
 
-STOPWORDS = re.compile(
-    r"\b(?:an?|and|at|by|comprising|for|from|has|in|is|least|of|on|one|or|said|the|to|which|with)\b"
-)
-FUNCTIONAL = re.compile(r"\b\w{3,}(ing|tion)$")  # "food processing", "ink absorption"
+STOPWORDS = "an?|and|at|by|comprising|for|from|has|in|is|least|of|on|one|or|said|the|to|which"
 FRAMES = (
     "the {0} comprising a {1} and the said {2}",
     "a {0} which has at least one {1} for {2}",
@@ -33,27 +27,22 @@ FRAMES = (
 class Patent(NamedTuple):
     """A simulated patent: the classes it was filed under, and its sentences."""
 
-    classes: tuple[str, ...]
-    sentences: tuple[str, ...]
+    classes: list[str]
+    sentences: list[str]
 
 
-def patents(
-    pairs: Pairs, count: int, random: np.random.Generator, common: int = 60
-) -> list[Patent]:
+def patents(pairs: Pairs, count: int, random, common: int = 60) -> list[Patent]:
     """Simulated patents; half of their phrases are anchors of their classes, half `common`."""
-    of_class: dict[str, list[str]] = defaultdict(list)
-    for anchor, context in dict.fromkeys(zip(pairs.anchor, pairs.context, strict=True)):
-        of_class[context].append(anchor)
-    shared = random.choice(sorted(set(pairs.anchor)), common, replace=False)
-    names, made = sorted(of_class), []
-    for _ in range(count):
-        size = min(len(names), random.integers(1, 4))
-        classes = tuple(sorted(random.choice(names, size, replace=False).tolist()))
-        own = random.choice([phrase for one in classes for phrase in of_class[one]], 12)
+    known = sorted(set(pairs.context))
+    of_class = {one: np.unique(pairs.anchor[pairs.context == one]) for one in known}
+    shared = random.choice(np.unique(pairs.anchor), common, replace=False)
+    made = []
+    for size in np.minimum(random.integers(1, 4, count), len(known)):
+        classes = sorted(random.choice(known, size, replace=False).tolist())
+        own = random.choice(np.concatenate([of_class[one] for one in classes]), 12)
         drawn = np.where(random.random(12) < 0.5, random.choice(shared, 12), own).reshape(4, 3)
-        frames = random.choice(FRAMES, 4)
-        sentences = (frame.format(*three) for frame, three in zip(frames, drawn, strict=True))
-        made.append(Patent(classes, tuple(sentences)))
+        filled = zip(random.choice(FRAMES, 4), drawn, strict=True)
+        made.append(Patent(classes, [frame.format(*three) for frame, three in filled]))
     return made
 
 
@@ -63,22 +52,8 @@ def phrases(sentence: str) -> list[str]:
     >>> phrases("The ink printing unit, comprising a drum and said roller")
     ['ink printing unit', 'drum', 'roller']
     """
-    runs = re.split(rf"[^\w\s-]+|{STOPWORDS.pattern}", sentence.lower())
+    runs = re.split(rf"[^\w\s-]+|\b(?:{STOPWORDS}|with)\b", sentence.lower())
     return [" ".join(run.split()) for run in runs if 1 <= len(run.split()) <= 4]
-
-
-def is_functional(phrase: str) -> bool:
-    """Whether a phrase names an activity: several words, the last a noun made of a verb."""
-    return " " in phrase and bool(FUNCTIONAL.search(phrase))
-
-
-def clean(phrase: str) -> str:
-    """Lower case, without punctuation and stopwords.
-
-    >>> clean("Transmission of the ink, or drum")
-    'transmission ink drum'
-    """
-    return " ".join(re.findall(r"\w+", STOPWORDS.sub(" ", phrase.lower())))
 
 
 def frequent(corpus: Iterable[Patent], least: int = 100) -> dict[str, list[Patent]]:
@@ -92,15 +67,13 @@ def frequent(corpus: Iterable[Patent], least: int = 100) -> dict[str, list[Paten
     return {phrase: held for phrase, held in found.items() if len(held) >= least}
 
 
-def contexts(held: Sequence[Patent], random: np.random.Generator, most: int = 4) -> list[str]:
+def contexts(held: Sequence[Patent], random, most: int = 4) -> list[str]:
     """Up to `most` different classes, drawn from those of the patents that hold the phrase."""
     found = sorted({one for patent in held for one in patent.classes})
     return sorted(random.choice(found, min(most, len(found)), replace=False).tolist())
 
 
-def partial_matches(
-    anchor: str, vocabulary: Iterable[str], count: int, random: np.random.Generator
-) -> list[str]:
+def partial_matches(anchor: str, vocabulary: Iterable[str], count: int, random) -> list[str]:
     """Other phrases that share a word with the anchor, `count` at most, drawn at random."""
     words = set(anchor.split())
     found = sorted(one for one in vocabulary if one != anchor and words & set(one.split()))

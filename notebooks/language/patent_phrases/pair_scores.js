@@ -93,15 +93,16 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
     return ask({ rows: ids.map((id) => rows[id]), phrase });
   }
 
-  // Does this browser compute what PyTorch computed? The largest difference over the examples, for the page and tests.
+  // Does a switch of the context show the model, and not the rounding to int8? How far a score, and the difference of a
+  // pair's scores in two contexts, is from PyTorch's, at most over the examples: for the page, for readers and for tests.
   let worst = 0;
   for (const { anchor, target, scores } of meta.examples) {
-    for (const [context, wanted] of Object.entries(scores)) {
-      worst = Math.max(worst, Math.abs(await score(anchor, target, context) - wanted));
-    }
+    const off = [];
+    for (const [context, wanted] of Object.entries(scores)) off.push(await score(anchor, target, context) - wanted);
+    worst = Math.max(worst, Math.max(...off) - Math.min(...off), ...off.map(Math.abs));
   }
   element.dataset.worst = String(worst);
-  element.dataset.bound = "0.1"; // of int8 against float32: well below half a step of the raters
+  element.dataset.bound = String(meta.bound);
 
   const make = (name, properties = {}, children = []) => {
     const made = Object.assign(document.createElement(name), properties);
@@ -127,13 +128,24 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
   switches.setAttribute("role", "group");
   switches.setAttribute("aria-label", "Contexts in which this pair was rated");
   const note = make("p", { className: "pairs-note" });
-  note.textContent = `int8 here and float32 in PyTorch differ by ${worst.toFixed(3)} at most over these examples.`;
+  note.textContent = `The matrices are int8 here. Over these examples that shifts scores, and what moves between two contexts, by ${
+    worst.toFixed(3)} at most. Moves of less than ${meta.bound} are called rounding.`;
   element.append(make("section", { className: "pairs-app" }, [
     labelled("A pair that raters saw in several contexts", example),
     make("div", { className: "pairs-two" }, [labelled("Anchor", anchor), labelled("Target", target)]),
     labelled("Context", context), switches, meter, told, note,
   ]));
 
+  // What the same two phrases had in the context before.
+  let last = {};
+  function moved(found) {
+    const same = last.anchor === anchor.value && last.target === target.value && last.context !== context.value;
+    const by = found - last.score;
+    const words = Math.abs(by) < meta.bound ? "not more than rounding does" : `${by > 0 ? "up" : "down"} by ${Math.abs(by).toFixed(2)}`;
+    const told = same ? ` From ${last.context} it moves ${words}.` : "";
+    last = { anchor: anchor.value, target: target.value, context: context.value, score: found };
+    return told;
+  }
   let turn = 0;
   async function show() {
     const mine = (turn += 1);
@@ -149,9 +161,9 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
       const rating = rated?.ratings[context.value];
       meter.firstChild.style.width = `${100 * Math.min(1, Math.max(0, found))}%`;
       told.textContent = `Score ${found.toFixed(2)} in ${context.value}, ${meta.titles[context.value]}; ${
-        rating === undefined ? "nobody rated this pair here." : `raters gave ${rating}.`}${
+        rating === undefined ? "nobody rated this pair here." : `raters gave ${rating}.`}${moved(found)}${
         anchor.value.trim().toLowerCase() === target.value.trim().toLowerCase()
-          ? " Equal phrases are 1 by definition; the model has no rule that says so, and what it gives here is its guess." : ""}`;
+          ? " Equal phrases are 1 by definition. The model has no rule that says so: its score is a line through a cosine, fitted to all ratings." : ""}`;
       element.dataset.score = String(found);
     } catch (error) {
       if (mine !== turn) return;

@@ -6,27 +6,27 @@
   see each other in every layer; nothing can be kept.
 
 Either way a phrase's vector is the mean state of its own tokens, up to its [SEP], and the score
-is scale · cosine + shift, trained by its squared error. The usual cross-encoder puts a linear
-layer on its first state instead, which begins with random scores. Here training begins with the
-cosine, which this encoder was made for.
+is scale · cosine + shift, trained by its squared error: training begins with the cosine, which
+this encoder was made for, where the usual linear layer on the first state begins at random.
+Nothing makes the score of two equal phrases 1: the line is fitted to all ratings.
 
-On a CPU the lowest layers stay as they are, and their states are computed once and kept
-(`States`); an epoch then costs the upper layers only. Embeddings are never trained. Texts of
-like length share a batch, so little is padding. On a GPU with bfloat16 units the layers run in
-it.
+After the title may follow other targets that raters saw for this anchor and context, as in the
+competition's winning models; that is transductive, since a single query has no list.
+
+On a CPU the states under the trained layers are computed once and kept (`States`). Embeddings
+are never trained. On a GPU with bfloat16 units the layers run in it.
 
 Shapes: `N` pairs of `K` texts each, `B` texts of a batch, `T` tokens, `S` phrases in a text,
 `D` = 384 features. `K`, `S` are 2, 1 for a bi-encoder and 1, 2 for a cross-encoder.
 """
 
 import copy
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from helpers import device as machine
-from patent_pairs import Pairs, titles
+from patent_pairs import Pairs, other_targets, titles
 from phrase_encoder import Encoder, buckets, token_ids
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -36,8 +36,8 @@ KINDS = ("bi-encoder", "cross-encoder")
 
 
 class Texts(NamedTuple):
-    """Different texts as token ids, where each of their phrases ends, int64 (texts, S), and the
-    texts of each pair, int64 (N, K)."""
+    """Different texts as token ids, where each of their phrases ends, (texts, S), and the texts
+    of each pair, (N, K)."""
 
     ids: list[list[int]]
     ends: np.ndarray
@@ -45,40 +45,41 @@ class Texts(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """How to train: layers left as they are, passes over the pairs, pairs per step, highest
-    learning rate, seed."""
+    """How to train."""
 
-    frozen: int = 4
+    frozen: int = 4  # layers left as they are
     epochs: int = 3
     batch: int = 32
-    rate: float = 1e-4
+    rate: float = 1e-4  # the highest
     seed: int = 0
 
 
-def texts(pairs: Pairs, kind: str, context: bool) -> Texts:
-    """The texts of the pairs: two for each pair for a bi-encoder, one for a cross-encoder; with
-    the context's title if asked.
+def texts(pairs: Pairs, kind: str, context: bool, listed: int = 0) -> Texts:
+    """The texts of the pairs, each once: two for each pair for a bi-encoder, one for a
+    cross-encoder; with the context's title if asked, and with `listed` targets of its list.
 
-    A text that many pairs use stands there once. Raises ValueError for another kind or an
-    unknown context.
+    Raises ValueError for another kind or an unknown context.
     """
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r}; allowed are {' and '.join(KINDS)}")
-    unknown = sorted(set(pairs.context) - set(titles()))
-    if context and unknown:
-        raise ValueError(
-            f"contexts {unknown[:3]} are unknown; cpc_titles.tsv has the {len(titles())} known"
-        )
-    about = [[titles()[one] for one in pairs.context]] if context else []
+    if context and (unknown := sorted(set(pairs.context) - set(titles()))):
+        known = f"cpc_titles.tsv has the {len(titles())} known"
+        raise ValueError(f"contexts {unknown[:3]} are unknown; {known}")
+    more = [(titles()[one],) if context else () for one in pairs.context]
+    if listed:
+        random = np.random.default_rng(0)
+        drawn = (random.permutation(rows)[:listed] for rows in other_targets(pairs))
+        more = [(*one, *pairs.target[rows]) for one, rows in zip(more, drawn, strict=True)]
     both = [pairs.anchor, pairs.target]
     texts_of = [[one] for one in both] if kind == "bi-encoder" else [both]
-    columns = [list(zip(*parts, *about, strict=True)) for parts in texts_of]
+    rows_of = [zip(*parts, more, strict=True) for parts in texts_of]
+    columns = [[(*phrases, *rest) for *phrases, rest in rows] for rows in rows_of]
     once = list(dict.fromkeys(key for column in columns for key in column))
     phrases = list(dict.fromkeys(phrase for key in once for phrase in key))
     ids = dict(zip(phrases, token_ids(phrases), strict=True))
     joined, ends = [], []
-    for first, *more in once:
-        parts = [ids[first], *(ids[phrase][1:] for phrase in more)]  # one [CLS] only
+    for first, *others in once:
+        parts = [ids[first], *(ids[phrase][1:] for phrase in others)]  # one [CLS] only
         joined.append(sum(parts, []))
         ends.append(np.cumsum([len(part) for part in parts[: len(texts_of[0])]]))
     place = {key: at for at, key in enumerate(once)}
@@ -118,8 +119,7 @@ class States:
 
 
 class PairScorer(nn.Module):
-    """The trained part: the layers from `frozen` on, scale and shift; called with `States` and
-    the texts of the pairs."""
+    """The layers from `frozen` on, scale and shift; called with `States` and pairs' texts."""
 
     def __init__(self, encoder: Encoder, kind: str, frozen: int) -> None:
         super().__init__()
@@ -151,9 +151,7 @@ def mixed(where: torch.device) -> torch.autocast:
     return torch.autocast(where.type, torch.bfloat16, enabled=able)
 
 
-def batches(
-    states: States, uses: np.ndarray, size: int, random: np.random.Generator
-) -> list[np.ndarray]:
+def batches(states: States, uses: np.ndarray, size: int, random) -> list[np.ndarray]:
     """The pairs in a new order, in batches whose texts have about one length: sorted within
     pools of 16 batches."""
     order = random.permutation(len(uses))
@@ -170,21 +168,15 @@ def _optimiser(scorer: PairScorer, rate: float, steps: int) -> tuple:
     moved = [weight for weight in scorer.encoder.parameters() if weight.requires_grad]
     groups = [{"params": moved}, {"params": scorer.last.parameters(), "lr": 10 * rate}]
     optimiser, warm = torch.optim.AdamW(groups, rate, weight_decay=0.01), max(1, steps // 10)
-    return optimiser, torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda at: min((at + 1) / warm, (steps - at) / max(1, steps - warm))
-    )
+    pace = lambda at: min((at + 1) / warm, (steps - at) / max(1, steps - warm))  # noqa: E731
+    return optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, pace)
 
 
 def train(
-    scorer: PairScorer,
-    states: States,
-    uses: np.ndarray,
-    score: np.ndarray,
-    recipe: Recipe,
-    told: Callable[[float], None] | None = None,
+    scorer: PairScorer, states: States, uses: np.ndarray, score: np.ndarray, recipe, told=None
 ) -> list[float]:
-    """Train in place; the loss of each epoch. `told` hears the share done after each step.
-    Raises ValueError for a score that is no number."""
+    """Train in place by a `Recipe`; the loss of each epoch. `told`, a function, hears the share
+    done after each step. ValueError for a score that is no number."""
     if odd := int((~np.isfinite(score)).sum()):
         raise ValueError(f"{odd} scores are no finite number; each pair needs one")
     random = np.random.default_rng(recipe.seed)
@@ -230,27 +222,19 @@ def fine_tuned(
     return scorer, train(scorer, states, made.uses, train_on.score, recipe)
 
 
-def scores(scorer: PairScorer, pairs: Pairs, context: bool) -> np.ndarray:
+def scores(scorer: PairScorer, pairs: Pairs, context: bool, listed: int = 0) -> np.ndarray:
     """Scores of pairs by a trained scorer, float32 (N,)."""
-    made = texts(pairs, scorer.kind, context)
+    made = texts(pairs, scorer.kind, context, listed)
     return predict(scorer, States(scorer.encoder, made, scorer.frozen), made.uses)
 
 
-def with_other_targets(
-    cosine: np.ndarray, vectors: np.ndarray, others: list[np.ndarray]
-) -> np.ndarray:
-    """Features (N, 4) of a pair beside the other targets of its anchor and context.
-
-    The pair's cosine or score, its distance to the mean of the list, the share of the list
-    below it, and the target's mean cosine to the list's targets, whose `vectors` are (N, D).
-    Transductive: a single query has no list.
-    """
+def with_other_targets(score: np.ndarray, vectors: np.ndarray, others: list) -> np.ndarray:
+    """Features (N, 4): a pair's score, its distance to the mean of its list, the share of the
+    list below it, and the mean cosine of its target to the list's (`vectors` (N, D))."""
     rows = []
     for at, list_ in enumerate(others):
-        one, rest = cosine[at], cosine[list_]
-        if len(list_):
-            near = float((vectors[list_] @ vectors[at]).mean())
-            rows.append((one, one - rest.mean(), (rest < one).mean(), near))
-        else:
-            rows.append((one, 0.0, 0.5, 0.0))
+        one, rest = score[at], score[list_]
+        near = (vectors[list_] @ vectors[at]).mean() if len(list_) else 0.0
+        beside = (one - rest.mean(), (rest < one).mean()) if len(list_) else (0.0, 0.5)
+        rows.append((one, *beside, near))
     return np.array(rows)

@@ -3,12 +3,10 @@ split.
 
 Each row holds an anchor, a target, a context (one of 106 classes of the Cooperative Patent
 Classification, CPC) and a rating of 0, .25, .5, .75 or 1. Source: Aslanyan and Wetherbee 2022.
-This is the training file of the competition that the article tells of; its validation and test
-parts with scores are not public, and rating classes are not in it.
-
-The titles of the contexts in `cpc_titles.tsv` are ours: short, in plain words, from the meaning
-of the public scheme (https://www.cooperativepatentclassification.org). They are not the
-scheme's wording.
+This is the training file of the competition that the article tells of; its other parts with
+scores are not public, and rating classes are not in it. The titles of the contexts in
+`cpc_titles.tsv` are ours: in plain words, from the meaning of the public scheme
+(https://www.cooperativepatentclassification.org), not its wording.
 
 Shapes: `N` pairs.
 """
@@ -47,38 +45,28 @@ class Pairs:
 
 @functools.cache
 def titles() -> dict[str, str]:
-    """What each of the 106 contexts is about, in our words.
-
-    >>> titles()["A21"]
-    'baking and dough'
-    """
+    """What each of the 106 contexts is about, in our words: "A21" is 'baking and dough'."""
     text = Path(__file__).with_name("cpc_titles.tsv").read_text(encoding="utf-8")
     return dict(line.split("\t") for line in text.splitlines()[1:])
 
 
 def read(path: Path | str, scored: bool = True) -> Pairs:
     """The pairs of a CSV file with the columns id, anchor, target, context and, if `scored`,
-    score.
-
-    Raises ValueError, with the line, for a missing column, an empty or overlong phrase, a
-    context outside of the 106, a score that is no rating, and an id that came before.
-    """
+    score; ValueError for a missing column and as in `pairs`."""
     with open(path, encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file)
-        missing = set(COLUMNS[: 4 + scored]) - set(rows.fieldnames or ())
-        if missing:
+        if missing := set(COLUMNS[: 4 + scored]) - set(rows.fieldnames or ()):
             what = f"{Path(path).name} lacks the column {', '.join(sorted(missing))}"
             raise ValueError(f"{what}; it has {rows.fieldnames}")
         return pairs([row if scored else {**row, "score": "nan"} for row in rows], scored)
 
 
 def pairs(rows: Iterable[dict], scored: bool = True) -> Pairs:
-    """Checked pairs from dictionaries with the columns of `read`; ValueError as there, line 2
-    being the first."""
+    """Checked pairs from dictionaries with the columns of `read`; ValueError, with the line (2
+    is the first), for a phrase, a context, a score or an id that is not allowed."""
     seen: set[str] = set()
     for line, row in enumerate(rows := list(rows), start=2):
-        wrong = _wrong(row, scored, seen)
-        if wrong:
+        if wrong := _wrong(row, scored, seen):
             raise ValueError(f"line {line}, id {row['id']!r}: {wrong}")
         seen.add(row["id"])
     texts = (np.array([row[name] for row in rows], dtype=str) for name in COLUMNS[:4])
@@ -88,35 +76,25 @@ def pairs(rows: Iterable[dict], scored: bool = True) -> Pairs:
 def _wrong(row: dict, scored: bool, seen: set[str]) -> str:
     for name in ("anchor", "target"):
         phrase = row[name]
-        if not isinstance(phrase, str) or not phrase.strip():
+        if not isinstance(phrase, str) or not "".join(filter(str.isprintable, phrase)).strip():
             return f"the {name} is {phrase!r}; a phrase has at least one visible sign"
         if len(phrase) > MOST_LETTERS:
             return f"the {name} has {len(phrase)} letters, at most {MOST_LETTERS} are allowed"
     if row["context"] not in titles():
         known = f"allowed are the {len(titles())} of cpc_titles.tsv, such as 'A01'"
         return f"context {row['context']!r} is unknown; {known}"
-    if scored and not _is_rating(row["score"]):
+    number = str(row.get("score")).replace(".", "", 1).isdecimal()
+    if scored and not (number and float(row["score"]) in SCORES):
         return f"score {row['score']!r}; raters gave {', '.join(map(str, SCORES))}"
     twice = "this id came before; each rating has one id, or a pair would count twice"
     return twice if row["id"] in seen else ""
 
 
-def _is_rating(score: object) -> bool:
-    try:
-        return float(score) in SCORES
-    except (TypeError, ValueError):
-        return False
-
-
 def split_by_anchor(
     anchors: Sequence[str], test: float = 0.2, validation: float = 0.0, seed: int = 0
 ) -> np.ndarray:
-    """The part of each pair, "train", "validation" or "test", as an array (N,): all pairs of an
-    anchor in one part.
-
-    `test` and `validation` are shares of the anchors, drawn with `seed`. Raises ValueError
-    where a part that was asked for, or training, would be empty.
-    """
+    """The part of each pair, "train", "validation" or "test", (N,): all pairs of an anchor in
+    one, by shares of the anchors; ValueError where training or what was asked for is empty."""
     once = np.array(sorted(set(anchors)), dtype=object)
     order = np.random.default_rng(seed).permutation(once)
     held, tuned = round(test * len(once)), round(validation * len(once))
@@ -128,41 +106,32 @@ def split_by_anchor(
     return np.array([part[anchor] for anchor in anchors])
 
 
-def split_at_random(count: int, test: float = 0.2, seed: int = 0) -> np.ndarray:
-    """The part of each of `count` pairs with no regard to anchors: the split that leaks."""
-    drawn = np.random.default_rng(seed).permutation(count) < round(test * count)
-    return np.where(drawn, "test", "train")
-
-
 def is_new(pairs: Pairs, train: Pairs) -> np.ndarray:
-    """Where neither the target nor the anchor of a pair occurs anywhere in `train`, as booleans
-    (N,)."""
-    known = sorted(set(train.target) | set(train.anchor))
-    return ~np.isin(pairs.anchor, known) & ~np.isin(pairs.target, known)
+    """Where neither target nor anchor of a pair occurs anywhere in `train`, (N,)."""
+    known = {*train.target.tolist(), *train.anchor.tolist()}
+    both = zip(pairs.anchor.tolist(), pairs.target.tolist(), strict=True)
+    return np.array([known.isdisjoint(one) for one in both], bool)
 
 
-def _rows_of(keys: Iterable) -> dict[object, list[int]]:
-    """The rows of each different key."""
-    rows: dict[object, list[int]] = {}
-    for row, key in enumerate(keys):
+def _rows_of(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+    """The rows of each different pair of values."""
+    rows: dict[tuple, list[int]] = {}
+    for row, key in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         rows.setdefault(key, []).append(row)
-    return rows
+    return [np.array(found) for found in rows.values()]
 
 
 def other_targets(pairs: Pairs) -> list[np.ndarray]:
-    """For each pair the rows of the other pairs with its anchor and context: the raters' list,
-    seen without scores."""
-    keys = list(zip(pairs.anchor, pairs.context, strict=True))
-    rows = {key: np.array(found) for key, found in _rows_of(keys).items()}
-    return [rows[key][rows[key] != row] for row, key in enumerate(keys)]
+    """For each pair the rows of the others with its anchor and context: the raters' list."""
+    found = {at: rows for rows in _rows_of(pairs.anchor, pairs.context) for at in rows.tolist()}
+    return [found[at][found[at] != at] for at in range(len(pairs))]
 
 
 def switched(pairs: Pairs) -> list[tuple[int, int]]:
-    """Pairs of rows with the same two phrases in two contexts that were rated differently; the
-    lower score first."""
+    """Rows (low, high) of the same two phrases, rated differently in two contexts."""
     found = []
-    for rows in _rows_of(zip(pairs.anchor, pairs.target, strict=True)).values():
-        low, high = (pick(rows, key=pairs.score.__getitem__) for pick in (min, max))
+    for rows in _rows_of(pairs.anchor, pairs.target):
+        low, high = (int(rows[pick(pairs.score[rows])]) for pick in (np.argmin, np.argmax))
         if pairs.score[low] < pairs.score[high]:
             found.append((low, high))
     return found

@@ -1,12 +1,12 @@
-"""How well predicted scores follow ratings: correlations, overlaps of words, intervals over
-anchors, calibration.
+"""How well predicted scores follow ratings: correlations, overlaps, intervals, calibration.
 
 The article judges by Pearson's correlation r = Σ(x - x̄)(y - ȳ) / sqrt(Σ(x - x̄)² Σ(y - ȳ)²).
 Spearman's is the same of the ranks, equal values sharing their mean rank. Pairs of one anchor
 are alike, so an interval draws whole anchors anew (a bootstrap over clusters; Field and Welsh
-2007): drawn as single pairs it would come out too narrow.
+2007): drawn as single pairs it would come out too narrow. Of a model that was trained with
+several seeds each draw has one: the interval is that of one training, on other anchors.
 
-Shapes: `N` pairs, `A` anchors, `R` draws.
+Shapes: `N` pairs, `A` anchors, `R` draws, `S` seeds.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from patent_pairs import SCORES as LEVELS
+from scipy.stats import rankdata
 
 
 class Interval(NamedTuple):
@@ -30,8 +31,7 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> float:
     >>> pearson([0, 0.5, 1], [1, 2, 4])
     0.9819805060619657
 
-    Raises ValueError for unequal lengths, fewer than two values, NaN or infinity, and for a
-    constant side: its spread is zero and the correlation undefined.
+    ValueError for unequal lengths, fewer than two values, NaN, infinity, and a constant side.
     """
     x, y = _checked(first, second)
     x, y = x - x.mean(), y - y.mean()
@@ -39,43 +39,31 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's rank correlation; equal values share their mean rank. Raises ValueError as
-    `pearson` does.
+    """Spearman's rank correlation; ValueError as in `pearson`.
 
     >>> spearman([1, 2, 3], [1, 10, 100])
     1.0
     """
     x, y = _checked(first, second)
-    return pearson(_ranks(x), _ranks(y))
+    return pearson(rankdata(x), rankdata(y))
 
 
 def _checked(first: Sequence[float], second: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     x, y = (np.asarray(values, dtype=np.float64) for values in (first, second))
     if x.ndim != 1 or x.shape != y.shape or len(x) < 2:
-        raise ValueError(
-            f"shapes {x.shape} and {y.shape}; a correlation needs two lists of equal length, "
-            "two values at least"
-        )
+        needs = "a correlation needs two lists of equal length, two values at least"
+        raise ValueError(f"shapes {x.shape} and {y.shape}; {needs}")
     for name, values in (("first", x), ("second", y)):
-        bad = np.flatnonzero(~np.isfinite(values))
-        if len(bad):
+        if len(bad := np.flatnonzero(~np.isfinite(values))):
             what = f"{len(bad)} values that are no number, one at {bad[0]}"
             raise ValueError(f"the {name} list has {what}; each pair needs a number")
         if np.ptp(values) == 0:
-            what = f"all {len(values)} values of the {name} list are {values[0]}"
-            raise ValueError(f"{what}: a constant correlates with nothing")
+            raise ValueError(f"the {name} list is constant, {values[0]}: nothing correlates")
     return x, y
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1, float64; equal values get the mean of their places."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[place]
-
-
 def token_jaccard(first: str, second: str) -> float:
-    """Shared words over all words of two phrases, between 0 and 1; two phrases without words
-    raise ValueError.
+    """Shared words over all words of two phrases; ValueError where there are none.
 
     >>> token_jaccard("acid absorption", "absorption of acid")
     0.6666666666666666
@@ -84,14 +72,11 @@ def token_jaccard(first: str, second: str) -> float:
 
 
 def ngram_jaccard(first: str, second: str, length: int = 3, padding: int = 2) -> float:
-    """Shared pieces of `length` letters over all such pieces, each phrase padded with `padding`
-    spaces at both ends.
+    """Shared pieces of `length` letters over all such pieces, with `padding` spaces at both
+    ends of a phrase; ValueError where neither has a piece.
 
     >>> ngram_jaccard("lifting", "lifter", padding=0)  # lif, ift, and five that one of them has
     0.2857142857142857
-
-    The padding gives beginnings and ends of a phrase pieces of their own. Raises ValueError
-    where neither has a piece.
     """
     ends = " " * padding
     padded = (ends + phrase + ends for phrase in (first, second))
@@ -108,30 +93,37 @@ def _jaccard(one: set[str], other: set[str], first: str, second: str) -> float:
 def pearson_interval(
     predicted: np.ndarray, rated: np.ndarray, anchors: Sequence[str], draws: int = 2000
 ) -> Interval:
-    """Pearson's correlation with 95 % of `draws` bootstrap samples of whole anchors.
+    """Pearson's correlation with 95 % of `draws` bootstrap samples of whole anchors, for
+    `predicted` (N,) or (S, N).
 
-    Sums for each anchor suffice, so a draw is one row of a matrix product (R, A) @ (A, 6).
-    ValueError as in `pearson`.
+    Sums for each anchor suffice: a draw is a row of a matrix product (R, A) @ (A, 6).
     """
-    found = _drawn(predicted, rated, anchors, draws)
-    return Interval(pearson(predicted, rated), *np.quantile(found, (0.025, 0.975)).tolist())
+    runs = np.atleast_2d(predicted)
+    drawn = [_drawn(one, rated, anchors, draws) for one in runs]
+    return _interval([pearson(one, rated) for one in runs], drawn)
 
 
 def gain_interval(
     better: np.ndarray, base: np.ndarray, rated: np.ndarray, anchors: Sequence[str]
 ) -> Interval:
-    """How much higher the correlation of `better` is than that of `base`, both on the same
-    draws of anchors."""
-    found = _drawn(better, rated, anchors) - _drawn(base, rated, anchors)
-    value = pearson(better, rated) - pearson(base, rated)
-    return Interval(value, *np.quantile(found, (0.025, 0.975)).tolist())
+    """How much higher the correlation of `better` is than that of `base`, both with the same
+    seeds and on the same draws of anchors."""
+    sides = list(zip(np.atleast_2d(better), np.atleast_2d(base), strict=True))
+    drawn = [_drawn(one, rated, anchors) - _drawn(two, rated, anchors) for one, two in sides]
+    return _interval([pearson(one, rated) - pearson(two, rated) for one, two in sides], drawn)
 
 
 def share_interval(hits: np.ndarray, anchors: Sequence[str]) -> Interval:
-    """The mean of `hits` (N,), from 0 to 1, with 95 % of bootstrap samples of whole anchors."""
-    of, weights_RA = _weights(anchors, 2000)
-    found = weights_RA @ np.bincount(of, hits) / (weights_RA @ np.bincount(of))
-    return Interval(float(np.mean(hits)), *np.quantile(found, (0.025, 0.975)).tolist())
+    """The mean of `hits`, (N,) or (S, N), with 95 % of bootstrap samples of whole anchors."""
+    (of, weights_RA), runs = _weights(anchors, 2000), np.atleast_2d(hits)
+    count_R = weights_RA @ np.bincount(of)
+    drawn = [weights_RA @ np.bincount(of, one) / count_R for one in runs]
+    return _interval(runs.mean(1), drawn)
+
+
+def _interval(values: Sequence[float], drawn: Sequence[np.ndarray]) -> Interval:
+    """The mean over seeds, and what holds 95 % of all their draws."""
+    return Interval(float(np.mean(values)), *np.quantile(drawn, (0.025, 0.975)).tolist())
 
 
 def _weights(anchors: Sequence[str], draws: int) -> tuple[np.ndarray, np.ndarray]:
@@ -173,20 +165,13 @@ def kappa(first: Sequence[float], second: Sequence[float]) -> float:
     """Cohen's kappa with quadratic weights: agreement of two raters beyond that of their habits
     alone, 1 at most.
 
-    Disagreements count by their squared distance. Raises ValueError for a value that is none of
-    the five levels, and where both raters gave one and the same value throughout.
+    By squared distances d: 1 - mean d² / mean d² where each rating of the one meets each of the
+    other. ValueError for other values than the five levels, and for one value throughout.
     """
-    given, values = np.array([first, second], dtype=np.float64), np.array(LEVELS)
-    place = np.abs(given[..., None] - values).argmin(-1)
-    odd = given[values[place] != given]
-    if len(odd):
+    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if odd := sorted(({*x.tolist()} | {*y.tolist()}) - {*LEVELS}):
         raise ValueError(f"rating {odd[0]}; allowed are {', '.join(map(str, LEVELS))}")
-    table = np.zeros((len(values), len(values)))
-    np.add.at(table, tuple(place), 1)
-    cost = np.subtract.outer(values, values) ** 2
-    by_chance = (np.outer(table.sum(1), table.sum(0)) / table.sum() * cost).sum()
+    by_chance = x.var() + y.var() + (x.mean() - y.mean()) ** 2
     if by_chance == 0:
-        raise ValueError(
-            "both raters gave one value only: agreement beyond chance is undefined"
-        )
-    return float(1 - (table * cost).sum() / by_chance)
+        raise ValueError("both raters gave one value only: agreement by chance is complete")
+    return float(1 - ((x - y) ** 2).mean() / by_chance)

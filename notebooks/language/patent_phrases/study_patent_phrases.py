@@ -1,14 +1,13 @@
-"""The ladder on all anchors: what each step from counting words to a cross-encoder is worth, on
-anchors never trained on.
+"""The ladder: what each step from counting words to a cross-encoder is worth, on anchors never
+trained on.
 
     make study CHAPTERS=language/patent_phrases STUDY=ladder
 
 Anchors are split once (70 % training, 10 % validation, 20 % test). All trained models share one
-recipe; nobody has searched for each one's best. Twice while training the validation part is
-judged, and the weights that were best there are kept; it also fits the line of the last step.
-The test part chooses nothing. Intervals draw whole anchors. Each model is trained once, with
-one seed: an interval holds the choice of anchors, not that of the seed. What an arm makes is
-called with pairs and returns their scores.
+recipe, but for one that trains all layers; nobody has searched for each one's best. The weights
+that were best on the validation part are kept; it also fits the line on a list's features. The
+test part chooses nothing. Each model is trained with three seeds, and an interval draws whole
+anchors and one of the seeds. What an arm makes is called with pairs and returns their scores.
 """
 
 import copy
@@ -16,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
 
 import numpy as np
 import pair_model as pm
@@ -31,50 +30,36 @@ from helpers.study import Arm, Job, Metric, Outcome, Part, Study
 RECIPE = pt.Recipe(frozen=4, epochs=1, batch=32, rate=1e-4)
 WHOLE = RECIPE._replace(frozen=0, epochs=4, rate=5e-5)  # all layers, on a GPU; it never ran
 RECIPES = {"cpu": RECIPE, "gpu": WHOLE, "big": WHOLE}
+ALL_LAYERS = RECIPES | {"cpu": RECIPE._replace(frozen=0)}
+LISTED = 6  # other targets that one arm reads as text: its texts are twice as long
 CHECKS = 2  # of the validation part, while training
 VALIDATION, TEST = 0.1, 0.2
 OVERLAPS = {"shared words": rm.token_jaccard, "shared trigrams": rm.ngram_jaccard}
 
 
-class Thin(NamedTuple):
-    """What training changed, cut to matrices of this rank, as the page has it."""
-
-    rank: int
-
-
-class Asked(NamedTuple):
-    """The pairs that judge, and parts of them by name, as masks (N,)."""
-
-    pairs: pp.Pairs
-    slices: dict[str, np.ndarray]
-
-
 @dataclass(frozen=True)
 class Tuned:
-    """Scores by a scorer that reads the context's title, or does not."""
+    """Scores by a scorer that reads the context's title, or does not, and so many targets of
+    the list beside its own."""
 
     scorer: pt.PairScorer
     context: bool
+    listed: int = 0
 
     def __call__(self, pairs: pp.Pairs) -> np.ndarray:
-        return pt.scores(self.scorer, pairs, self.context)
+        return pt.scores(self.scorer, pairs, self.context, self.listed)
 
 
-@dataclass(frozen=True)
-class Listed:
-    """Scores where the rest of the raters' list may be seen."""
+def in_list(tuned: Tuned, encoder: pe.Encoder, pairs: pp.Pairs) -> np.ndarray:
+    """Where each pair stands in the raters' list, and a one: (N, 5)."""
+    vectors, others = pe.encode(pairs.target, encoder), pp.other_targets(pairs)
+    made = pt.with_other_targets(tuned(pairs).astype(float), vectors, others)
+    return np.column_stack([made, np.ones(len(made))])
 
-    tuned: Tuned
-    encoder: pe.Encoder
-    line: np.ndarray | None = None
 
-    def features(self, pairs: pp.Pairs) -> np.ndarray:
-        vectors, others = pe.encode(pairs.target, self.encoder), pp.other_targets(pairs)
-        made = pt.with_other_targets(self.tuned(pairs).astype(float), vectors, others)
-        return np.column_stack([made, np.ones(len(made))])
-
-    def __call__(self, pairs: pp.Pairs) -> np.ndarray:
-        return self.features(pairs) @ self.line
+def by_list(tuned: Tuned, encoder: pe.Encoder, line: np.ndarray, pairs: pp.Pairs) -> np.ndarray:
+    """Scores by a line on `in_list`."""
+    return in_list(tuned, encoder, pairs) @ line
 
 
 def overlaps(overlap: Callable[[str, str], float], pairs: pp.Pairs) -> np.ndarray:
@@ -91,18 +76,16 @@ def cosines(
     if layers:
         return pt.scores(pt.PairScorer(encoder, "bi-encoder", layers), pairs, context)
     made, words = pt.texts(pairs, "bi-encoder", context), encoder.word.weight
-    tokens = [torch.tensor(one[1:-1], device=words.device) for one in made.ids]
-    vectors = torch.stack([words[one].mean(0) for one in tokens])
+    vectors = torch.stack([words[one[1:-1]].mean(0) for one in made.ids])
     vectors = torch.nn.functional.normalize(vectors, dim=1).cpu().numpy()
     return vectors[made.uses].prod(1).sum(1)
 
 
 def slices(test: pp.Pairs, train: pp.Pairs, words: np.ndarray) -> dict[str, np.ndarray]:
     """Parts of the test pairs by name, as masks (N,)."""
-    contexts = Counter(train.context.tolist())
+    contexts, anchors = Counter(train.context.tolist()), Counter(test.anchor.tolist())
     seen = np.array([contexts[one] for one in test.context])
-    rows = np.unique(test.anchor, return_inverse=True, return_counts=True)
-    rows = rows[2][rows[1]]  # pairs of this anchor
+    rows = np.array([anchors[one] for one in test.anchor])
     return {
         "all": np.ones(len(test), bool),
         "no shared word": words == 0,
@@ -121,21 +104,18 @@ def by_context(train: pp.Pairs, pairs: pp.Pairs) -> np.ndarray:
     return np.array([mean.get(one, train.score.mean()) for one in pairs.context])
 
 
-def switch_agreement(pairs: pp.Pairs, predicted: np.ndarray) -> rm.Interval:
-    """Of the pairs rated differently in two contexts, the share whose scores differ in the same
-    direction; no move, up to rounding, counts half."""
+def switch_hits(pairs: pp.Pairs, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the pairs rated differently in two contexts, whether scores differ in the same
+    direction, and their anchors; no move, up to rounding, counts half."""
     low, high = np.array(pp.switched(pairs)).T
     moved = predicted[high] - predicted[low]
-    hits = np.where(np.abs(moved) < 1e-6, 0.5, moved > 0)
-    return rm.share_interval(hits, pairs.anchor[low])
+    return np.where(np.abs(moved) < 1e-6, 0.5, moved > 0), pairs.anchor[low]
 
 
-def best_on_validation(
-    tuned: Tuned, train: pp.Pairs, validation: pp.Pairs, recipe: pt.Recipe
-) -> Tuned:
-    """Trained, with the weights that were best on the validation part."""
+def best_on_validation(tuned: Tuned, train, validation, recipe: pt.Recipe) -> Tuned:
+    """Trained on pairs, with the weights that were best on the validation part."""
     scorer, parts, checked, best = tuned.scorer, (train, validation), [], {}
-    made = [pt.texts(pairs, scorer.kind, tuned.context) for pairs in parts]
+    made = [pt.texts(pairs, scorer.kind, tuned.context, tuned.listed) for pairs in parts]
     states = [pt.States(scorer.encoder, one, scorer.frozen) for one in made]
 
     def told(share: float) -> None:
@@ -165,7 +145,7 @@ def parts(seed: int, sizes: dict) -> dict[str, Part]:
     part = pp.split_by_anchor(pairs.anchor, TEST, VALIDATION)
     found = {name: pairs[part == name] for name in ("train", "validation", "test")}
     masks = slices(found["test"], found["train"], overlaps(rm.token_jaccard, found["test"]))
-    given = {**found, "test": Asked(found["test"], masks)}
+    given = {**found, "test": (found["test"], masks)}
     return {name: Part(given[name], rows.anchor.tolist()) for name, rows in found.items()}
 
 
@@ -181,7 +161,7 @@ def begin(word: str, job: Job) -> object:
     if word == "encoder":
         return encoder
     frozen = recipe_of(job).frozen if job.arm.loss else pe.LAYERS
-    return Tuned(pt.PairScorer(encoder, word, frozen), job.arm.setting["context"])
+    return Tuned(pt.PairScorer(encoder, word, frozen), **job.arm.setting)
 
 
 def fit(job: Job) -> Callable[[pp.Pairs], np.ndarray]:
@@ -189,42 +169,36 @@ def fit(job: Job) -> Callable[[pp.Pairs], np.ndarray]:
     loss = job.arm.loss
     if loss is None:
         return partial(job.start, job.train)
-    if isinstance(loss, dict):
+    if loss.keys() == RECIPES.keys():
         return best_on_validation(job.start, job.train, job.choice, recipe_of(job))
     tuned, encoder = job.start
-    if isinstance(loss, Thin):
-        kept, old = pm.difference(tuned.scorer, encoder, loss.rank), tuned.scorer
+    if "rank" in loss:
+        kept, old = pm.difference(tuned.scorer, encoder, loss["rank"]), tuned.scorer
         return replace(tuned, scorer=pm.restored(encoder, kept, old.kind, old.frozen))
-    listed = Listed(tuned, encoder)
-    line = np.linalg.lstsq(listed.features(job.train), job.train.score, rcond=None)[0]
-    return replace(listed, line=line)
+    line = np.linalg.lstsq(in_list(tuned, encoder, job.train), job.train.score, rcond=None)[0]
+    return partial(by_list, tuned, encoder, line)
 
 
-def judge(made: Callable | tuple, asked: Asked, job: Job) -> dict:
+def judge(made: Callable | tuple, asked: tuple[pp.Pairs, dict], job: Job) -> dict:
     """Correlations; as lists, what `told` needs. Of several models the mean of the scores."""
-    pairs, models = asked.pairs, made if isinstance(made, tuple) else (made,)
+    (pairs, masks), models = asked, made if isinstance(made, tuple) else (made,)
     predicted = np.mean([one(pairs) for one in models], axis=0)
-    interval = rm.pearson_interval(predicted, pairs.score, pairs.anchor)
-    found = {"pearson": interval.value, "spearman": rm.spearman(predicted, pairs.score)}
-    found["interval"] = [*interval]
-    if job.arm.setting.get("context"):
-        found["switch"] = [*switch_agreement(pairs, predicted)]
-    found["calibration"] = rm.calibration(predicted, pairs.score).T.tolist()
-    found["pairs"] = [int(mask.sum()) for mask in asked.slices.values()]
-    found["slices"] = [within(predicted, pairs.score, one) for one in asked.slices.values()]
     columns = {"predicted": predicted, "rated": pairs.score, "anchor": pairs.anchor}
-    return found | {name: column.tolist() for name, column in columns.items()}
-
-
-def within(predicted: np.ndarray, rated: np.ndarray, mask: np.ndarray) -> float | None:
-    """The correlation in a part; None where one side is constant there."""
-    sides = predicted[mask], rated[mask]
-    return rm.pearson(*sides) if all(len(set(one.tolist())) > 1 for one in sides) else None
+    if job.arm.setting.get("context"):
+        columns["hits"], columns["switched"] = switch_hits(pairs, predicted)
+    found = {name: column.tolist() for name, column in columns.items()}
+    found["pairs"] = [int(mask.sum()) for mask in masks.values()]
+    sides = [(predicted[mask], pairs.score[mask]) for mask in masks.values()]
+    vary = [all(len(one) and np.ptp(one) for one in both) for both in sides]  # else undefined
+    found["slices"] = [rm.pearson(*x) if y else None for x, y in zip(sides, vary, strict=True)]
+    found["spearman"] = rm.spearman(predicted, pairs.score)
+    return found | {"pearson": rm.pearson(predicted, pairs.score)}
 
 
 TITLE, PLAIN = {"context": True}, {"context": False}
 LEARN = {"train": "train", "choice": "validation", "loss": RECIPES}
 SHOWN = "cross_context"  # the page shows this one, from `pair_difference.safetensors`
+SMALL, DEEP, TEXT_LIST = f"{SHOWN}_small", f"{SHOWN}_deep", f"{SHOWN}_list"
 ARMS = {
     "words": Arm(start="shared words"),
     "trigrams": Arm(start="shared trigrams"),
@@ -236,8 +210,10 @@ ARMS = {
     "bi_context": Arm(start="bi-encoder", setting=TITLE, **LEARN),
     "cross": Arm(start="cross-encoder", setting=PLAIN, **LEARN),
     SHOWN: Arm(start="cross-encoder", setting=TITLE, **LEARN),
-    f"{SHOWN}_small": Arm(start=(SHOWN, "encoder"), loss=Thin(pm.RANK), setting=TITLE),
-    "other_targets": Arm(start=(SHOWN, "encoder"), train="validation", loss="least squares"),
+    DEEP: Arm(start="cross-encoder", setting=TITLE, **(LEARN | {"loss": ALL_LAYERS})),
+    SMALL: Arm(start=(SHOWN, "encoder"), loss={"rank": pm.RANK}, setting=TITLE),
+    "other_targets": Arm(start=(SHOWN, "encoder"), train="validation", loss={"line": True}),
+    TEXT_LIST: Arm(start="cross-encoder", setting=TITLE | {"listed": LISTED}, **LEARN),
     "mean_of_two": Arm(start=("bi", SHOWN)),  # only the second reads the title
 }
 LEARNT = ("choice", "train", "loss")
@@ -250,6 +226,9 @@ DIFFERS = {
     ("cross", "bi"): ("start",),
     (SHOWN, "cross"): ("setting.context",),
     ("bi_context", "bi"): ("setting.context",),
+    (DEEP, SHOWN): ("loss.cpu.frozen",),
+    (SMALL, SHOWN): (*LEARNT[:2], *LEARNT[3:], "loss.rank", "start"),
+    (TEXT_LIST, SHOWN): ("setting.listed",),
 }
 GAINS = {
     f"study_{one}_over_{other}": Outcome("pearson", one, other, differs)
@@ -258,35 +237,40 @@ GAINS = {
 
 
 def told(receipt, found: dict) -> None:
-    """Record intervals over anchors, of correlations, gains and switches, and the curves."""
-    note = "95 % interval over anchors"
-    runs = {name: seeds[STUDY.seeds[0]]["test"] for name, seeds in found.items()}
+    """Record intervals over anchors and seeds, of correlations, gains and switches; curves."""
+    runs = {name: [seed["test"] for seed in seeds.values()] for name, seeds in found.items()}
+    scored = {name: np.array([one["predicted"] for one in each]) for name, each in runs.items()}
+    first = runs[SHOWN][0]
+    rated, anchor = np.array(first["rated"]), first["anchor"]
 
-    def put(label: str, interval, unit: str) -> None:
-        value, low, high = map(float, interval)
-        how = {"note": note, "device": device.device(), "interval": "95 %"}
-        receipt.record(label, value, unit, low, high, **how)
+    def put(label: str, interval: rm.Interval, unit: str) -> None:
+        how = {"note": "95 % interval over anchors and seeds", "device": device.device()}
+        receipt.record(label, interval.value, unit, *interval[1:], interval="95 %", **how)
 
-    for name, one in runs.items():
-        put(f"study_{name}_pearson", one["interval"], "r")
-        if "switch" in one:
-            put(f"study_{name}_switch", one["switch"], "share")
-        if ARMS[name].loss is RECIPES:
-            mean, rated, count = one["calibration"]
-            receipt.curve(f"study_calibration_{name}", predicted=mean, rated=rated, pairs=count)
+    whole, seeds = {}, {}
+    for name, each in runs.items():
+        put(f"study_{name}_pearson", rm.pearson_interval(scored[name], rated, anchor), "r")
+        if "hits" in each[0]:
+            hits = np.array([one["hits"] for one in each])
+            put(f"study_{name}_switch", rm.share_interval(hits, each[0]["switched"]), "share")
+        if ARMS[name].choice:
+            table = rm.calibration(scored[name].ravel(), np.tile(rated, len(each)))
+            columns = dict(zip(("predicted", "rated", "pairs"), table.T, strict=True))
+            receipt.curve(f"study_calibration_{name}", **columns)
+            seeds[name] = [one["pearson"] for one in each]
+        if not any(None in one["slices"] for one in each):
+            whole[name] = np.mean([one["slices"] for one in each], axis=0)
     for label, gain in GAINS.items():
-        one, other = runs[gain.arm], runs[gain.less]["predicted"]
-        sides = (np.array(each) for each in (one["predicted"], other, one["rated"]))
-        put(label, rm.gain_interval(*sides, one["anchor"]), "r")
-    whole = {name: one["slices"] for name, one in runs.items() if None not in one["slices"]}
-    receipt.curve("study_slices", pairs=runs[SHOWN]["pairs"], **dict(sorted(whole.items())))
+        put(label, rm.gain_interval(scored[gain.arm], scored[gain.less], rated, anchor), "r")
+    receipt.curve("study_seeds", **seeds)
+    receipt.curve("study_slices", pairs=first["pairs"], **dict(sorted(whole.items())))
 
 
 STUDY = Study(
     notebook="patent_phrases",
     name="ladder",
     arms=ARMS,
-    seeds=(0,),
+    seeds=range(3),
     trial={"anchors": 60},
     metrics={"pearson": Metric("r"), "spearman": Metric("r")},
     parts=parts,
@@ -295,5 +279,19 @@ STUDY = Study(
     judge=judge,
     outcomes=GAINS,
     extra=told,
-    over="one seed",
+    threads=2,
 )
+
+
+def write_shown(path: Path, study: Study = STUDY) -> None:
+    """Write the page's small file: what training changes in the arm `SHOWN`, first seed."""
+    from safetensors.torch import save_file
+
+    torch.set_num_threads(study.threads)
+    seed, arm = study.seeds[0], study.arms[SHOWN]
+    parts = study.parts(seed, study.sizes)
+    given = parts[arm.train].data, parts[arm.choice].data
+    job = Job(SHOWN, arm, seed, study.sizes, None, *given)
+    device.seed(seed)
+    tuned = study.fit(job._replace(start=study.begin(arm.start, job)))
+    save_file(pm.difference(tuned.scorer, pe.load(device.device())), path)

@@ -1,5 +1,9 @@
 """The small file gives the scorer back; the int8 network agrees with PyTorch."""
 
+import base64
+import hashlib
+import json
+
 import numpy as np
 import pair_model as pm
 import pair_training as pt
@@ -62,57 +66,78 @@ def test_a_file_of_another_encoder_is_refused(trained):
 
 
 def test_the_int8_network_agrees_for_any_lengths(trained, pairs):
-    onnx, onnxruntime = map(pytest.importorskip, ("onnx", "onnxruntime"))
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
     _, scorer = trained
-    made = pt.texts(pairs, "cross-encoder", True)
-    kept = pm.kept_tokens(made.ids)
+    kept = pm.kept_tokens(pairs.target.tolist() + pairs.anchor.tolist())
     content = pm.int8_network(scorer, kept)
-    kinds = {one.data_type for one in onnx.load_from_string(content).graph.initializer}
-    assert onnx.TensorProto.INT8 in kinds
-    session = onnxruntime.InferenceSession(content)
-    found = []
-    for one, (first, second) in zip(made.ids, made.ends, strict=True):
-        at = np.arange(len(one))
-        phrase = np.float32([[at < first, (at >= first) & (at < second)]])
-        rows = np.searchsorted(kept, one)[None]
-        found.append(session.run(None, {"rows": rows, "phrase": phrase})[0].item())
-    wanted = pt.scores(scorer, pairs, True)
-    np.testing.assert_allclose(
-        np.array(found)[made.uses[:, 0]], wanted, atol=0.06
-    )  # eight bits
+    held = {one.name: one for one in onnx.load_from_string(content).graph.initializer}
+    big = [one for one in held if np.prod(held[one].dims) > 10_000 and ":scale" not in one]
+    assert big and all(held[one].data_type == onnx.TensorProto.INT8 for one in big)
+    found, wanted = pm.int8_scores(content, kept, pairs), pt.scores(scorer, pairs, True)
+    np.testing.assert_allclose(found, wanted, atol=0.01)  # eight bits of the embeddings
+    assert np.corrcoef(found, wanted)[0, 1] > 0.95
+
+
+def test_each_matrix_is_rounded_by_its_own_rows_or_columns(trained):
+    onnx = pytest.importorskip("onnx")
+    encoder = pe.Encoder(width=128, heads=4, inner=256, layers=1).eval()
+    with torch.no_grad():
+        encoder.layers[0].wide.weight[0] *= 1000  # one output far larger than the others
+        encoder.word.weight[5000] *= 1000
+    kept = pm.kept_tokens([])
+    model = onnx.load_from_string(
+        pm.int8_network(pt.PairScorer(encoder, "cross-encoder", 0), kept)
+    )
+    held = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
+    names = [name.removesuffix(":int8") for name in held if name.endswith(":int8")]
+    whole = {name: held[f"{name}:int8"] * held[f"{name}:scale"] for name in names}
+    words = next(one for name, one in whole.items() if name.endswith("word.weight"))
+    wanted = encoder.word.weight[torch.from_numpy(kept)].detach().numpy()
+    half = np.abs(wanted).max(1, keepdims=True) / 127 / 2
+    assert (np.abs(words - wanted) <= half * 1.001).all()
+    wide = next(one for one in whole.values() if one.shape == (128, 256))
+    wanted = encoder.layers[0].wide.weight.detach().numpy().T
+    assert (np.abs(wide - wanted) <= np.abs(wanted).max(0) / 127 / 2 * 1.001).all()
 
 
 def test_the_vocabulary_says_which_tokens_the_browser_has():
-    ids = pe.token_ids(["acid"])
-    kept = pm.kept_tokens(ids)
+    kept = pm.kept_tokens(["acid"])
     lines = pm.vocabulary(kept).split("\n")
     assert len(lines) == pe.WORDS
     assert lines[pe.PAD] == "[PAD]\t0"
-    for token in ids[0]:
+    for token in pe.token_ids(["acid"])[0]:
         word, row = lines[token].split("\t")
         assert (pe.tokeniser().token_to_id(word), kept[int(row)]) == (token, token)
     assert lines[pe.UNKNOWN] == "[UNK]"
 
 
-def test_the_browser_has_the_tokens_of_all_titles_and_known_phrases(trained, pairs):
-    pytest.importorskip("onnxruntime")
-    _, scorer = trained
-    known = pp.Pairs(
-        *(getattr(pairs, name) for name in ("id", "anchor")),
-        np.array(["phthalocyanine"] * len(pairs)), pairs.context, pairs.score,
-    )  # fmt: skip
-    page = pm.live_page(scorer, pairs, [[0, 1]], known, "<p>words</p>")
-    lines = page.files["vocabulary.txt"].decode().split("\n")
+def test_the_browser_has_the_tokens_of_all_titles_and_known_phrases():
+    kept = set(pm.kept_tokens(["phthalocyanine"]).tolist())
     wanted = {token for one in pe.token_ids([*pp.titles().values()]) for token in one}
     assert wanted - set(pm.FREQUENT) - {101, 102}  # some are none of the frequent words
     wanted |= set(pe.token_ids(["phthalocyanine"])[0])
-    assert all("\t" in lines[token] for token in wanted)
+    assert wanted <= kept and set(pm.FREQUENT) <= kept
+    assert len(kept) < len(wanted | set(pm.FREQUENT)) + 5
 
 
-def test_the_page_hands_its_files_to_the_press(trained, pairs):
-    pytest.importorskip("onnxruntime")
-    encoder, scorer = trained
-    page = pm.live_page(scorer, pairs, [[0, 1]], pairs, "<p>words</p>")
-    bundle = page._repr_mimebundle_()
-    assert set(bundle[pm.MIME]["files"]) == {"pairs.onnx", "vocabulary.txt", "meta.json"}
-    assert bundle["text/html"] == "<p>words</p>"
+def test_the_page_hands_its_files_to_the_press(pairs):
+    scored = np.arange(len(pairs)) / 10
+    bundle = pm.live_bundle(b"network", np.array([0, 7]), pairs, scored, "<p>words</p>")
+    assert bundle["text/html"] == "<p>words</p>" and bundle[pm.MIME]["name"] == "pairs"
+    files = bundle[pm.MIME]["files"]
+    held = {name: base64.b64decode(one["base64"]) for name, one in files.items()}
+    assert set(held) == {"pairs.onnx", "vocabulary.txt", "meta.json"}
+    assert all(
+        files[name]["sha256"] == hashlib.sha256(one).hexdigest() for name, one in held.items()
+    )
+    assert held["pairs.onnx"] == b"network"
+    meta = json.loads(held["meta.json"])
+    assert meta["bound"] == pm.BOUND == 0.02 and meta["titles"] == pp.titles()
+    assert meta["examples"][0] == {
+        "anchor": "acid bath",
+        "target": "acid",
+        "ratings": {"B08": 0, "C07": 0.25},
+        "scores": {"B08": 0, "C07": 0.1},
+    }
+    assert len(meta["examples"]) == 6

@@ -60,3 +60,54 @@ def test_the_pages_tokeniser_is_the_librarys_on_every_phrase_of_the_data(page):
     phrases = sorted({*pairs.target.tolist(), *pairs.anchor.tolist(), *pp.titles().values()})
     assert len(phrases) > 29_000
     assert same(page, phrases) == []
+
+
+META = {
+    "titles": {"A01": "acid", "B02": "gear", "C03": "lens"},
+    "bound": 0.02,
+    "examples": [
+        {"anchor": "acid", "target": "lens", "ratings": {"A01": 0.5, "B02": 1, "C03": 0.5},
+         "scores": {"A01": 0.3, "B02": 0.4, "C03": 0.31}},
+    ],
+}  # fmt: skip
+LINES = ["[PAD]\t0", "[UNK]", "[CLS]\t1", "[SEP]\t2", "acid\t3", "gear\t4", "lens\t5"]
+BEGIN = """async ([meta, lines, scores]) => {
+    const worker = { postMessage: ({ id, rows }) => queueMicrotask(() =>
+        worker.onmessage({ data: { id, score: rows && scores[rows.at(-2)] } })) };
+    const files = { "meta.json": JSON.stringify(meta), "vocabulary.txt": lines.join("\\n") };
+    const text = (model, name) => files[name];
+    const bytes = () => new Uint8Array(8);
+    const element = document.querySelector("main");
+    await begin(element, { text, bytes, onnxWorker: async () => worker, status: {} });
+    return Number(element.dataset.worst);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("scores", "worst"),
+    [
+        ((0.3, 0.4, 0.31), 0),
+        ((0.31, 0.4, 0.31), 0.01),
+        ((0.31, 0.39, 0.31), 0.02),  # a move is off by both
+        ((0.4, 0.5, 0.41), 0.1),  # every score is, and no move
+    ],
+)
+def test_the_live_page_tells_moves_from_rounding(browser, scores, worst):
+    page = browser.new_page()
+    catch = "globalThis.rebuiltLive = { start: (name, run) => { globalThis.begin = run; } };"
+    page.set_content(f"<main></main><script>{catch}</script><script>{SCRIPT}</script>")
+    made = dict(zip("345", scores, strict=True))
+    assert page.evaluate(BEGIN, [META, LINES, made]) == pytest.approx(worst)
+    told = page.locator(".pairs-told")
+    assert "From" not in told.inner_text()
+    page.get_by_role("button", name="B02").click()
+    page.wait_for_function("document.querySelector('main').dataset.rests === 'yes'")
+    by = scores[1] - scores[0]
+    assert f"From A01 it moves up by {by:.2f}." in told.inner_text()
+    page.select_option("#pairs-context", "A01")
+    page.wait_for_function("document.querySelector('main').dataset.rests === 'yes'")
+    assert f"From B02 it moves down by {by:.2f}." in told.inner_text()
+    page.select_option("#pairs-context", "C03")
+    page.wait_for_function("document.querySelector('main').dataset.rests === 'yes'")
+    assert "From A01 it moves not more than rounding does." in told.inner_text()
+    page.close()

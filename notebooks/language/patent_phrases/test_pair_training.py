@@ -45,6 +45,25 @@ def test_the_title_follows_the_phrases(pairs):
     assert tokens == ["[CLS]", "acid", "[SEP]", "water", "[SEP]", "cleaning", "[SEP]"]
 
 
+def test_other_targets_of_the_list_follow_the_title_and_never_the_pairs_own(pairs):
+    made = pt.texts(pairs, "cross-encoder", True, listed=3)
+    for row in range(len(pairs)):
+        tokens = [pe.tokeniser().id_to_token(one) for one in made.ids[made.uses[row, 0]]]
+        *start, rest = " ".join(tokens).split(" [SEP] ", 3)
+        assert start == [f"[CLS] {pairs.anchor[row]}", pairs.target[row], "cleaning"]
+        others = rest.removesuffix(" [SEP]").split(" [SEP] ")
+        assert len(set(others)) == 3 and set(others) <= {*WORDS} - {pairs.target[row]}
+    assert made.ends.tolist() == pt.texts(pairs, "cross-encoder", True).ends.tolist()
+    short = pt.texts(pairs[np.array([0, 7])], "cross-encoder", False, listed=3)  # lists of one
+    assert [len(one) for one in short.ids] == [5, 5]
+
+
+def test_a_scorer_reads_the_list_that_it_is_given(small, pairs):
+    scorer = pt.PairScorer(small, "cross-encoder", 2)
+    bare, read = (pt.scores(scorer, pairs, True, listed) for listed in (0, 4))
+    assert (np.abs(bare - read) > 1e-4).all()
+
+
 def test_an_unknown_context_or_kind_is_refused(pairs):
     odd = pp.Pairs(
         pairs.id, pairs.anchor, pairs.target, np.array(["Z99"] * 36, dtype=object), pairs.score

@@ -52,11 +52,14 @@ def test_rows_without_scores_have_nan(tmp_path):
     [
         ({"context": "Z99"}, "context 'Z99' is unknown; allowed are the 106"),
         ({"target": "  "}, "the target is '  '"),
+        ({"target": "\u200b"}, "at least one visible sign"),
+        ({"anchor": "\x00 "}, "at least one visible sign"),
         ({"anchor": None}, "the anchor is None"),
         ({"target": "x" * 10_000}, "10000 letters, at most 200"),
         ({"score": "nan"}, "score 'nan'; raters gave"),
         ({"score": "0.3"}, "raters gave 0.0, 0.25"),
         ({"score": ""}, "score ''"),
+        ({"score": "-0"}, "score '-0'"),
     ],
 )
 def test_a_bad_row_is_named_with_its_line(changed, told):
@@ -102,13 +105,6 @@ def test_anchors_are_drawn_by_the_seed():
     for parts in (drawn[::2], drawn[1::2]):
         times = [sum(one in held for held in parts) for one in set(anchors)]
         assert max(times) < 12 and len(set().union(*parts)) > 10
-
-
-def test_a_random_split_parts_an_anchor():
-    pairs = many()
-    part = pp.split_at_random(len(pairs), 0.2)
-    assert (part == "test").sum() == 12
-    assert any(len(set(part[pairs.anchor == anchor])) == 2 for anchor in pairs.anchor)
 
 
 @pytest.mark.parametrize(("test", "validation"), [(0.01, 0), (0.2, 0.01), (0.6, 0.4)])

@@ -142,6 +142,29 @@ def test_a_share_is_drawn_by_anchors():
     assert found.high - found.low == pytest.approx(4 * 0.5 / 16**0.5, rel=0.15)  # 16 draws
 
 
+def test_an_interval_over_seeds_has_the_mean_and_the_draws_of_all():
+    predicted, rated, anchors = pairs_of_anchors()
+    noise = np.random.default_rng(7).standard_normal((2, len(rated)))
+    runs = np.stack([predicted, predicted + 0.5 * noise[0], predicted + 3 * noise[1]])
+    each = [rm.pearson_interval(one, rated, anchors) for one in runs]
+    found = rm.pearson_interval(runs, rated, anchors)
+    assert found.value == pytest.approx(np.mean([one.value for one in each]))
+    ends = np.array(each)[:, 1:]
+    assert ends[:, 0].min() <= found.low < np.median(ends[:, 0]) - 0.02
+    assert np.median(ends[:, 1]) < found.high + 0.02 and found.high <= ends[:, 1].max()
+    same = rm.gain_interval(np.stack([runs[1]] * 2), np.stack([runs[0]] * 2), rated, anchors)
+    assert same == pytest.approx(rm.gain_interval(runs[1], runs[0], rated, anchors))
+    turned = rm.gain_interval(runs[:2], runs[1::-1], rated, anchors)
+    assert turned.value == pytest.approx(0) and turned.low < 0 < turned.high
+    hits = (runs > 0).astype(float)
+    shares = [rm.share_interval(one, anchors) for one in hits]
+    found = rm.share_interval(hits, anchors)
+    assert found.value == pytest.approx(np.mean([one.value for one in shares]))
+    assert min(one.low for one in shares) <= found.low
+    with pytest.raises(ValueError, match="zip"):
+        rm.gain_interval(runs, runs[:2], rated, anchors)
+
+
 def test_an_interval_needs_two_anchors():
     with pytest.raises(ValueError, match="two or more"):
         rm.pearson_interval([1, 2, 3], [1, 2, 4], ["one"] * 3)

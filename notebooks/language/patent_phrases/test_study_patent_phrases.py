@@ -5,7 +5,6 @@ import csv
 from dataclasses import replace
 
 import numpy as np
-import pair_difference
 import pair_training as pt
 import patent_pairs as pp
 import phrase_encoder as pe
@@ -32,17 +31,16 @@ ARMS = {  # starts; train, choice and loss; whether the title is read
     "bi_context": ("bi-encoder", LEARNT, True),
     "cross": ("cross-encoder", LEARNT, False),
     "cross_context": ("cross-encoder", LEARNT, True),
-    "cross_context_small": (("cross_context", "encoder"), (None, None, study.Thin(16)), True),
-    "other_targets": (
-        ("cross_context", "encoder"),
-        ("validation", None, "least squares"),
-        None,
-    ),  # fmt: skip
+    "cross_context_deep": ("cross-encoder", (*LEARNT[:2], study.ALL_LAYERS), True),
+    "cross_context_small": (("cross_context", "encoder"), (None, None, {"rank": 16}), True),
+    "cross_context_list": ("cross-encoder", LEARNT, True),
+    "other_targets": (("cross_context", "encoder"), ("validation", None, {"line": True}), None),
     "mean_of_two": (("bi", "cross_context"), None, None),
 }
 GAINS = [("bi", "zero_shot"), ("bi_context", "zero_shot"), ("cross", "zero_shot")]
 GAINS += [("cross_context", "zero_shot"), ("cross", "bi"), ("cross_context", "cross")]
 GAINS += [("bi_context", "bi")]
+GAINS += [(f"cross_context_{one}", "cross_context") for one in ("deep", "small", "list")]
 
 
 def made(rows):
@@ -81,7 +79,8 @@ def encoder(monkeypatch):
 
 def test_each_step_is_given_what_it_is_named_for(file):
     seen = hold(study.STUDY)
-    assert set(seen) == {(name, 0) for name in ARMS} and study.STUDY.sizes == {}
+    assert set(seen) == {(name, seed) for name in ARMS for seed in range(2)}
+    assert list(study.STUDY.seeds) == [0, 1, 2] and study.STUDY.sizes == {}
     part = pp.split_by_anchor(file.anchor, 0.2, 0.1)
     ids = {name: file.id[part == name].tolist() for name in ("train", "validation", "test")}
     assert [len(ids[name]) for name in ids] == [84, 12, 24]
@@ -99,7 +98,10 @@ def test_each_step_is_given_what_it_is_named_for(file):
         else:
             assert one.made == given and one.job.train is one.job.choice is None
         assert one.job.arm.setting.get("context") == title, name
-        assert one.tests["test"].pairs.id.tolist() == ids["test"]
+        listed = 6 if name == "cross_context_list" else None
+        assert one.job.arm.setting.get("listed") == listed and one.job.seed == seed
+        pairs, masks = one.tests["test"]
+        assert pairs.id.tolist() == ids["test"] and masks["all"].all()
 
 
 def test_the_recipe_on_a_cpu_is_the_pages(monkeypatch):
@@ -108,12 +110,14 @@ def test_the_recipe_on_a_cpu_is_the_pages(monkeypatch):
     monkeypatch.setattr(device, "gpu", lambda: None)
     job = Job("bi", study.ARMS["bi"], 7, {})
     assert study.recipe_of(job) == study.RECIPE._replace(seed=7)
+    deep = job._replace(arm=study.ARMS["cross_context_deep"])
+    assert study.recipe_of(deep) == study.RECIPE._replace(seed=7, frozen=0)
 
 
 def test_an_anchor_in_two_parts_is_seen(file, monkeypatch):
-    at_random = lambda anchors, *shares: pp.split_at_random(len(anchors), 0.2)  # noqa: E731
-    mixed = lambda *asked: np.where(np.arange(120) < 9, "validation", at_random(*asked))  # noqa: E731
-    monkeypatch.setattr(pp, "split_by_anchor", mixed)
+    drawn = np.random.default_rng(0).random(120)
+    mixed = np.where(drawn < 0.2, "test", np.where(drawn < 0.3, "validation", "train"))
+    monkeypatch.setattr(pp, "split_by_anchor", lambda *asked: mixed)
     with pytest.raises(ValueError, match="units, such as"):
         hold(study.STUDY)
 
@@ -169,16 +173,19 @@ def test_static_vectors_are_means_of_the_tokens_own_without_their_frame(encoder)
 
 
 def test_models_begin_as_the_recipe_says_with_their_kind_and_title(encoder):
-    for name, kind, title in (
-        ("bi", "bi-encoder", False),
-        ("cross", "cross-encoder", False),
-        ("bi_context", "bi-encoder", True),
-        ("cross_context", "cross-encoder", True),
+    for name, kind, title, listed in (
+        ("bi", "bi-encoder", False, 0),
+        ("cross", "cross-encoder", False, 0),
+        ("bi_context", "bi-encoder", True, 0),
+        ("cross_context", "cross-encoder", True, 0),
+        ("cross_context_list", "cross-encoder", True, 6),
     ):
         found = step(name)
         assert (found.scorer.kind, found.context, found.scorer.frozen) == (kind, title, 4)
+        assert found.listed == listed
         moved = {n for n, one in found.scorer.encoder.named_parameters() if one.requires_grad}
         assert moved and all(one.startswith(("layers.4", "layers.5")) for one in moved)
+    assert step("cross_context_deep").scorer.frozen == 0
     job = Job("other_targets", study.ARMS["other_targets"], 0, {})
     assert isinstance(study.begin("encoder", job), pe.Encoder)
 
@@ -208,14 +215,24 @@ def test_the_weights_that_were_best_on_validation_are_kept(encoder, monkeypatch)
     monkeypatch.setattr(pt, "train", fake)
     monkeypatch.setattr(rm, "pearson", pearson)
     monkeypatch.setattr(pt, "texts", lambda *given: read.append(given[1:]) or texts(*given))
-    for name, wanted in (("bi", -2), ("cross_context", -1)):
+    for name, wanted in (("bi", -2), ("cross_context", -1), ("cross_context_list", -2)):
         job = Job(name, study.ARMS[name], 0, {}, step(name), train, choice)
         found = study.fit(job)
         assert found.scorer.last.bias.item() == wanted
-        judged = iter([0.9, 0.1])
-    assert calls == [(3, [0, 1, 0.5], study.RECIPE)] * 2
-    assert asked == [(2, [1, 0])] * 4
-    assert read == [("bi-encoder", False)] * 2 + [("cross-encoder", True)] * 2
+        judged = iter([0.9, 0.1] if wanted == -2 else [0.1, 0.9])
+    assert calls == [(3, [0, 1, 0.5], study.RECIPE)] * 3
+    assert asked == [(2, [1, 0])] * 6
+    kinds = ("bi-encoder", False, 0), ("cross-encoder", True, 0), ("cross-encoder", True, 6)
+    assert read == [one for one in kinds for _ in range(2)]
+
+
+def test_a_tuned_model_reads_what_it_was_tuned_on(encoder, monkeypatch):
+    read, scores = [], pt.scores
+    monkeypatch.setattr(pt, "scores", lambda *given: read.append(given[2:]) or scores(*given))
+    pairs = made([("acid tank", "B08", 0), ("gear", "B08", 1)])
+    for name, wanted in (("bi", (False, 0)), ("cross_context_list", (True, 6))):
+        step(name)(pairs)
+        assert read.pop() == wanted
 
 
 def test_the_small_file_is_the_tuned_scorers_difference(encoder, monkeypatch):
@@ -267,14 +284,15 @@ def test_a_context_is_rare_where_training_has_few_of_its_pairs():
 
 def test_agreement_counts_pairs_that_move_the_raters_way():
     rows = [("a", "B08", 0), ("a", "C07", 1), ("b", "B08", 1), ("b", "C07", 0.5)]
-    pairs = made(rows + [(f"{target}2", *rest) for target, *rest in rows])
-    pairs.anchor[4:] = "another"
+    pairs = made(rows)
+    pairs.anchor[2:] = "another"
     for scores, wanted in (
-        ([0.2, 0.3, 0.1, 0.4], 0.5),
-        ([0.2, 0.3, 0.4, 0.1], 1),
-        ([0.5, 0.5 + 1e-8, 0.5, 0.5], 0.5),
+        ([0.2, 0.3, 0.1, 0.4], [1, 0]),
+        ([0.2, 0.3, 0.4, 0.1], [1, 1]),
+        ([0.5, 0.5 + 1e-8, 0.5, 0.5], [0.5, 0.5]),
     ):
-        assert study.switch_agreement(pairs, np.array(scores * 2)).value == wanted
+        hits, anchors = study.switch_hits(pairs, np.array(scores))
+        assert hits.tolist() == wanted and anchors.tolist() == ["acid bath", "another"]
 
 
 def asked(count=24):
@@ -283,60 +301,73 @@ def asked(count=24):
     pairs = made(rows)
     pairs = replace(pairs, anchor=np.repeat(["a", "b", "c", "d"], count // 4))
     masks = {"all": np.ones(count, bool), "alike": pairs.score == 0.5}
-    return study.Asked(pairs, masks), random.random((2, count))
+    return (pairs, masks), random.random((2, count))
 
 
 def test_a_step_is_judged_by_its_own_scores_against_the_ratings():
     test, (one, other) = asked()
-    rated, anchor = test.pairs.score, test.pairs.anchor
+    rated, anchor = test[0].score, test[0].anchor
     job = Job("bi_context", study.ARMS["bi_context"], 0, {}, test="test")
     found = study.judge(lambda pairs: one, test, job)
-    interval = rm.pearson_interval(one, rated, anchor)
-    assert (found["pearson"], found["interval"]) == (interval.value, list(interval))
-    assert found["spearman"] == rm.spearman(one, rated)
-    assert found["switch"] == list(study.switch_agreement(test.pairs, one))
-    assert found["slices"] == [interval.value, None]  # where all are rated alike: none
+    assert (found["pearson"], found["spearman"]) == (
+        rm.pearson(one, rated),
+        rm.spearman(one, rated),
+    )
+    assert (found["hits"], found["switched"]) == tuple(
+        column.tolist() for column in study.switch_hits(test[0], one)
+    )
+    assert found["slices"] == [found["pearson"], None]  # where all are rated alike: none
     assert found["pairs"] == [24, int((rated == 0.5).sum())]
-    assert np.array(found["calibration"]).T.tolist() == rm.calibration(one, rated).tolist()
     assert (found["predicted"], found["rated"]) == (one.tolist(), rated.tolist())
     assert found["anchor"] == anchor.tolist()
     job = Job("mean_of_two", study.ARMS["mean_of_two"], 0, {}, test="test")
     found = study.judge((lambda pairs: one, lambda pairs: other), test, job)
-    assert found["predicted"] == pytest.approx((one + other) / 2) and "switch" not in found
+    assert found["predicted"] == pytest.approx((one + other) / 2) and "hits" not in found
 
 
-def test_gains_are_drawn_by_anchors_and_go_the_named_way():
+def test_gains_are_drawn_by_anchors_and_seeds_and_go_the_named_way():
     test, found, random = asked(40)[0], {}, np.random.default_rng(2)
-    said = {name: test.pairs.score + random.normal(0, 0.4, 40) for name in ARMS}
+    rated, anchor = test[0].score, test[0].anchor
+    said = {name: rated + random.normal(0, 0.4, (3, 40)) for name in ARMS}
     for name in ARMS:
-        job = Job(name, study.ARMS[name], 0, {}, test="test")
-        told = study.judge(lambda pairs, name=name: said[name], test, job)
-        told["slices"] = [0.5, None if name == "words" else 0.25]
-        found[name] = {0: {"test": told}}
+        job, found[name] = Job(name, study.ARMS[name], 0, {}, test="test"), {}
+        for seed, one in enumerate(said[name]):
+            told = study.judge(lambda pairs, one=one: one, test, job)
+            told["slices"] = [0.5 + seed, None if name == "words" else 0.25]
+            found[name][seed] = {"test": told}
     receipt = receipts.start("patent_phrases", "cpu")
     record(study.STUDY, receipt, found)
-    rated, anchor = test.pairs.score, test.pairs.anchor
+
+    def same(label, wanted, unit):
+        kept = receipt.metrics[label]
+        assert (kept["value"], kept["low"], kept["high"]) == pytest.approx(wanted)
+        assert kept["unit"] == unit and "95 %" in kept["note"] and "seeds" in kept["note"]
+
     for one, less in GAINS:
-        kept = receipt.metrics[f"study_{one}_over_{less}"]
         wanted = rm.gain_interval(said[one], said[less], rated, anchor)
-        assert (kept["value"], kept["low"], kept["high"]) == pytest.approx(wanted)
-        assert kept["unit"] == "r" and "95 %" in kept["note"]
+        same(f"study_{one}_over_{less}", wanted, "r")
     for name in ARMS:
-        kept = receipt.metrics[f"study_{name}_pearson"]
-        wanted = rm.pearson_interval(said[name], rated, anchor)
-        assert (kept["value"], kept["low"], kept["high"]) == pytest.approx(wanted)
+        same(f"study_{name}_pearson", rm.pearson_interval(said[name], rated, anchor), "r")
         assert receipt.metrics[f"study_{name}_spearman"]["value"] == pytest.approx(
-            rm.spearman(said[name], rated)
+            np.mean([rm.spearman(one, rated) for one in said[name]])
         )
-    titled = {f"study_{name}_switch" for name, (*_, title) in ARMS.items() if title}
-    assert {name for name in receipt.metrics if name.endswith("_switch")} == titled
-    trained = {f"study_calibration_{name}" for name, arm in ARMS.items() if arm[1] == LEARNT}
-    assert set(receipt.curves) == {*trained, "study_slices"}
+    titled = [name for name, (*_, title) in ARMS.items() if title]
+    for name in titled:
+        hits = [study.switch_hits(test[0], one) for one in said[name]]
+        wanted = rm.share_interval(np.array([one for one, _ in hits]), hits[0][1])
+        same(f"study_{name}_switch", wanted, "share")
+    assert sum(name.endswith("_switch") for name in receipt.metrics) == len(titled)
+    trained = [name for name, arm in study.ARMS.items() if arm.choice]
+    curves = {f"study_calibration_{name}" for name in trained}
+    assert len(trained) == 6 and set(receipt.curves) == {*curves, "study_slices", "study_seeds"}
     curve = receipt.curves["study_calibration_bi"]
-    mean, by_raters, count = rm.calibration(said["bi"], rated).T.tolist()
+    mean, by_raters, count = rm.calibration(said["bi"].ravel(), np.tile(rated, 3)).T.tolist()
     assert curve == {"predicted": mean, "rated": by_raters, "pairs": count}
+    assert receipt.curves["study_seeds"] == {
+        name: [rm.pearson(one, rated) for one in said[name]] for name in trained
+    }
     assert set(receipt.curves["study_slices"]) == {"pairs", *ARMS} - {"words"}
-    assert receipt.curves["study_slices"]["bi"] == [0.5, 0.25]
+    assert receipt.curves["study_slices"]["bi"] == [1.5, 0.25]
 
 
 def test_the_page_gets_the_difference_of_the_cross_encoder_that_reads_titles(
@@ -350,8 +381,9 @@ def test_the_page_gets_the_difference_of_the_cross_encoder_that_reads_titles(
         return job.start
 
     small = replace(study.STUDY.small(), fit=fit)
-    monkeypatch.setattr(pair_difference, "STUDY", small)
-    pair_difference.write(tmp_path / "d.safetensors")
+    threads = torch.get_num_threads()
+    study.write_shown(tmp_path / "d.safetensors", small)
+    torch.set_num_threads(threads)
     kept = {name: one.item() for name, one in load_file(tmp_path / "d.safetensors").items()}
     assert kept == {"last.weight": 1, "last.bias": 1}
     ours, studys = jobs[0], hold(study.STUDY)["cross_context", 0].job

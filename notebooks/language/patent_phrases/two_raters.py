@@ -5,8 +5,8 @@ The article compares "a single rater's scores to the combined score of both rate
 .93. The combined score contains that rater. If both see the truth with equal independent noise
 and correlate with each other by ρ, then with the mean of both one of them correlates by sqrt((1
 + ρ) / 2), a third rater who took no part by ρ sqrt(2 / (1 + ρ)), and a model that knows the
-truth by sqrt(2ρ / (1 + ρ)) (from the variances). Here raters give
-five levels and settle differences in a meeting, so the numbers are simulated instead.
+truth by sqrt(2ρ / (1 + ρ)) (from the variances). Here raters give five levels and settle
+differences in a meeting, so the numbers are simulated instead.
 
 Shapes: `N` pairs.
 """
@@ -21,25 +21,21 @@ LEVELS = np.array(SCORES)
 
 
 class Agreement(NamedTuple):
-    """Correlations with the final score of one of its raters, of a third one, of the best guess
-    from the truth; of both raters; their kappa."""
+    """Correlations with the final score, and of both raters; their kappa."""
 
-    rater: float
+    rater: float  # one of the two
     third: float
-    truth: float
+    truth: float  # the best guess of whoever knows it
     between: float
     kappa: float
 
 
 def from_rater(correlation: float) -> tuple[float, float, float]:
-    """What a rater's correlation with the mean of both says of equal raters: between both, of a
-    third, of the truth.
+    """What a rater's correlation with the mean of both, sqrt(1/2) to 1 or ValueError, says of
+    equal raters: between both, of a third, of the truth.
 
     >>> [round(value, 2) for value in from_rater(0.93)]
     [0.73, 0.78, 0.92]
-
-    Raises ValueError outside of sqrt(1/2) to 1: below that, raters would disagree more than by
-    chance.
     """
     if not 0.5 <= correlation**2 <= 1:
         raise ValueError(f"correlation {correlation}; with the mean, raters have .708 to 1")
@@ -47,14 +43,11 @@ def from_rater(correlation: float) -> tuple[float, float, float]:
     return between, between * (2 / (1 + between)) ** 0.5, (2 * between / (1 + between)) ** 0.5
 
 
-def rated(
-    latent: np.ndarray, noise: float, shares: np.ndarray, random: np.random.Generator
-) -> np.ndarray:
+def rated(latent: np.ndarray, noise: float, shares: np.ndarray, random) -> np.ndarray:
     """One rater's levels (N,): the latent similarity, blurred, cut so that each level gets its
     share of the pairs."""
     heard = latent + noise * random.standard_normal(len(latent))
-    cuts = np.quantile(heard, np.cumsum(shares)[:-1])
-    return LEVELS[np.searchsorted(cuts, heard)]
+    return LEVELS[np.searchsorted(np.quantile(heard, np.cumsum(shares)[:-1]), heard)]
 
 
 def agreed(first: np.ndarray, second: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -73,7 +66,7 @@ def simulated(noise: float, shares: np.ndarray, count: int = 20_000) -> Agreemen
     for group in np.array_split(np.argsort(latent), 50):
         truth[group] = final[group].mean()  # the best guess of whoever knows the latent value
     against = (pearson(one, final) for one in (first, third, truth))
-    return Agreement(*against, pearson(first, second), kappa(first.tolist(), second.tolist()))
+    return Agreement(*against, pearson(first, second), kappa(first, second))
 
 
 def noise_for(correlation: float, shares: np.ndarray) -> float:

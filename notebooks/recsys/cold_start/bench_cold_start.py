@@ -4,10 +4,10 @@
 
 Both get the same clicks, users, items and genres, the same width, and one thread, then all. The
 peer learns one sample a click, by cross-entropy over the catalogue (CE) or against one random
-item (BPR), with its own defaults else, and may choose its batch. Ours learns from impressions,
-ten for each list, in the batch that its recipe has. So the tasks differ, and the rate is clicks
-learned from for each second: the peer's are its samples, since its split keeps each user's last
-two clicks. The peer is timed without what it prepares, ours with it, and that is against us.
+item (BPR), with its own defaults else, and may choose its batch, up to the whole epoch. Ours
+learns from impressions, ten for each list, in its recipe's batch. So the tasks differ, and the
+rate is clicks learned from for each second: the peer's are its samples, since its split keeps
+each user's last two clicks. It is timed without what it prepares, ours with it: against us.
 """
 
 import argparse
@@ -25,8 +25,9 @@ import torch
 from helpers import bench, check, device, receipts
 from item_network import Recipe
 
-PEER, LOSSES, BATCHES = "RecBole GRU4RecF", ("CE", "BPR"), (512, 2048, 8192)
+PEER, LOSSES, BATCHES = "RecBole GRU4RecF", ("CE", "BPR"), (512, 2048, 8192, 16384)
 OLD_NAMES = {"float_": "float64", "complex_": "complex128", "unicode_": "str_"}
+COLUMNS = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class"]}
 
 
 def peers(world, log, width, folder):
@@ -42,44 +43,52 @@ def peers(world, log, width, folder):
     from recbole.trainer import Trainer
 
     write_atomic_files(world, log, folder / "films")
+    split = {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}
+    same = {"data_path": str(folder), "load_col": COLUMNS, "selected_features": ["class"]}
+    same |= {"embedding_size": width, "hidden_size": width, "eval_args": split}
+    same |= {"use_gpu": torch.cuda.is_available(), "state": "ERROR", "show_progress": False}
+    negatives = {"CE": None, "BPR": {"distribution": "uniform", "sample_num": 1}}
     found = {}
     for loss, batch in itertools.product(LOSSES, BATCHES):
-        told = settings(width, folder) | {"train_batch_size": batch, "loss_type": loss}
-        if loss == "BPR":
-            told["train_neg_sample_args"] = {"distribution": "uniform", "sample_num": 1}
-        config = Config(model="GRU4RecF", dataset="films", config_dict=told)
+        own = {"train_batch_size": batch, "loss_type": loss, "checkpoint_dir": str(folder)}
+        own |= {"train_neg_sample_args": negatives[loss]}
+        config = Config(model="GRU4RecF", dataset="films", config_dict=same | own)
         train, *_ = data_preparation(config, create_dataset(config))
         model = GRU4RecF(config, train.dataset).to(config["device"])
-        trainer = Trainer(config, model)
-        found[f"{PEER}, {loss}, batch {batch}"] = lambda trainer=trainer, train=train: (
-            trainer._train_epoch(train, 0)
-        )
+        epoch = Trainer(config, model)._train_epoch
+        name = f"{PEER}, {loss}, batch {batch}"
+        found[name] = lambda epoch=epoch, train=train: epoch(train, 0)
     return found, len(train.dataset), sum(p.numel() for p in model.parameters())
-
-
-def settings(width, folder):
-    """What the peer is told: the same data and widths, its defaults else."""
-    columns = {"inter": ["user_id", "item_id", "timestamp"], "item": ["item_id", "class"]}
-    found = {"data_path": str(folder), "load_col": columns, "selected_features": ["class"]}
-    found |= {"embedding_size": width, "hidden_size": width, "train_neg_sample_args": None}
-    split = {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}
-    found |= {"eval_args": split, "use_gpu": torch.cuda.is_available(), "state": "ERROR"}
-    return found | {"checkpoint_dir": str(folder), "show_progress": False}
 
 
 def write_atomic_files(world, log, folder):
     """The clicks and genres in RecBole's format of files."""
     folder.mkdir(parents=True)
-    rows = ["user_id:token\titem_id:token\ttimestamp:float"]
+    rows = {"inter": ["user_id:token\titem_id:token\ttimestamp:float"]}
     for s, k in log.clicks_SK.nonzero().tolist():
         when = float(log.hour_S[s]) + k / 100
-        rows.append(f"{int(log.user_S[s])}\t{int(log.items_SK[s, k])}\t{when}")
-    (folder / "films.inter").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    rows = ["item_id:token\tclass:token_seq"]
-    for item in range(world.items):
-        genres = " ".join(f"g{g}" for g in world.genres_IG[item].nonzero()[:, 0].tolist())
-        rows.append(f"{item}\t{genres}")
-    (folder / "films.item").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        rows["inter"].append(f"{int(log.user_S[s])}\t{int(log.items_SK[s, k])}\t{when}")
+    rows["item"] = ["item_id:token\tclass:token_seq"]
+    for item, has in enumerate(world.genres_IG):
+        genres = " ".join(f"g{g}" for g in has.nonzero()[:, 0].tolist())
+        rows["item"].append(f"{item}\t{genres}")
+    for kind, lines in rows.items():
+        (folder / f"films.{kind}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def record(receipt, race, threads, clicks, samples):
+    """Our rate with these threads; for each of the peer's losses its rate at its fastest batch
+    and ours over it."""
+    mine = race.results["ours"]
+    receipt.record(f"ours_training_rate_{threads}", mine, "clicks/s", count=clicks)
+    for loss in LOSSES:
+        others = {n: found for n, found in race.results.items() if f", {loss}, " in n}
+        if others:
+            note = min(others, key=lambda name: others[name].median_s)
+            theirs, name = others[note], f"{loss.lower()}_rate_{threads}"
+            receipt.record(f"recbole_{name}", theirs, "clicks/s", count=samples, note=note)
+            gain = bench.ratio(theirs, mine, clicks / samples)
+            receipt.record(f"training_speedup_{loss.lower()}_{threads}", gain, note=note)
 
 
 def main(argv=None):
@@ -93,7 +102,7 @@ def main(argv=None):
     world = click_world.draw(0, options.users)
     log, recipe = click_world.history(world), Recipe()
     recipe = replace(recipe, steps=-(-options.users // recipe.batch))  # everybody once
-    clicks = int(log.clicks_SK.sum())
+    clicks, lists = int(log.clicks_SK.sum()), len(log)
     ours = {"ours": lambda: item_network.train(log, world.genres_IG, world.users, recipe)}
     size = sum(p.numel() for p in ours["ours"]().parameters())
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # the peer's log
@@ -108,28 +117,8 @@ def main(argv=None):
             print(f"{threads} threads:", race, sep="\n")
             record(receipt, race, threads, clicks, samples)
     receipt.sizes(users=options.users, items=world.items, clicks=clicks, samples=samples)
-    receipt.sizes(
-        lists=len(log), width=recipe.width, parameters=size, peer_parameters=their_size
-    )
+    receipt.sizes(lists=lists, parameters=size, peer_parameters=their_size, width=recipe.width)
     print(receipt.write(name="training"))
-
-
-def record(receipt, race, threads, clicks, samples):
-    """Our rate with these threads; for each of the peer's losses its rate at its fastest batch
-    and ours over it."""
-    mine = race.results["ours"]
-    receipt.record(f"ours_training_rate_{threads}", mine, "clicks/s", count=clicks)
-    for loss in LOSSES:
-        others = {n: found for n, found in race.results.items() if f", {loss}, " in n}
-        if not others:
-            continue
-        note = min(others, key=lambda name: others[name].median_s)
-        theirs, name = others[note], loss.lower()
-        receipt.record(
-            f"recbole_{name}_rate_{threads}", theirs, "clicks/s", count=samples, note=note
-        )
-        gain = bench.ratio(theirs, mine, clicks / samples)
-        receipt.record(f"training_speedup_{name}_{threads}", gain, note=note)
 
 
 if __name__ == "__main__":

@@ -5,27 +5,22 @@ have paths of their own. A request's signature is not looked at: this server is 
 and binds to it alone.
 """
 
-import asyncio
 import collections
 import contextlib
 import json
 import shutil
-import socket
+import socketserver
 import threading
 import time
 import uuid
+from http.server import BaseHTTPRequestHandler
 
 import recommender_service as rs
 import service_requests as sr
 import solution_version as sv
 import torch
-import uvicorn
-from fastapi import FastAPI, Request
-from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse
 from recommender_service import KINDS, RECIPES, Account
 from service_requests import ServiceError, need
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_LISTS = 10_000  # that are remembered
 MOST_BYTES, MOST_SECONDS = 2_000_000, 10  # of a request, and of its way here
@@ -39,55 +34,53 @@ class Service(Account):
         super().__init__(*args, **more)
         self.live = {}
 
-    # versions
-
     def _create_solution(self, request):
-        self.thing(request.get("datasetGroupArn"), "dataset-group")
-        recipe = sr.one_of(request, "recipeArn", tuple(RECIPES))
-        more = {"group": request["datasetGroupArn"], "recipeArn": recipe, "versions": []}
-        return {"solutionArn": self._make("solution", request.get("name"), **more)}
+        self.thing(request["datasetGroupArn"], "datasetGroup")
+        need("eventType" not in request, "not built in this service: eventType")
+        about = {"recipeArn": next(iter(RECIPES))} | request
+        self.thing(about["recipeArn"], "recipe")
+        return self._make("solution", request["name"], **about)
 
     def _create_solution_version(self, request):
-        solution = self.thing(request.get("solutionArn"), "solution")
-        mode = sr.one_of(request, "trainingMode", ("FULL", "UPDATE"))
+        solution = self.thing(request["solutionArn"], "solution")
+        mode, explores = request.get("trainingMode", "FULL"), _explores(solution)
+        need(mode in ("FULL", "UPDATE"), f"not built: the trainingMode {mode}")
         if self.closed or self.trainer is not None:
             raise ServiceError("LimitExceededException", "one training at a time is allowed")
-        group, parent = self.things[solution["group"]], None
+        group, parent = self.things[solution["datasetGroupArn"]], None
         if mode == "UPDATE":
-            trained = [arn for arn in solution["versions"] if arn in self.files]
-            sr.need(trained, "an UPDATE needs an ACTIVE version; train FULL first")
-            sr.need(RECIPES[solution["recipeArn"]] == KINDS[0], "this recipe has no UPDATE")
-            parent, imports = trained[-1], self.things[trained[-1]]["imports"]
-            sr.need(imports == group["imports"], "interactions were imported since; train FULL")
-        number = uuid.uuid4().hex[:8]
-        more = {"status": "CREATE PENDING", "trainingMode": mode, "group": solution["group"]}
-        more |= {"solutionArn": request["solutionArn"], "recipeArn": solution["recipeArn"]}
-        more |= {"imports": group["imports"], "metrics": {}}
-        arn = self._make("solution-version", f"{solution['name'][:50]}_{number}", **more)
-        folder = self.folder / number
-        solution["versions"].append(arn)
+            own = request["solutionArn"]
+            own = [arn for arn in self.files if self.things[arn]["solutionArn"] == own]
+            need(own and explores, "an UPDATE needs an ACTIVE version of user-personalization")
+            parent = own[-1]
+            fresh = self.things[parent]["imports"] == group["imports"]
+            need(fresh, "all interactions were replaced by a FULL import since; train FULL")
+        events, number = [[*group["imported"]], [*group["streamed"]]], uuid.uuid4().hex[:8]
+        about = {k: solution[k] for k in ("solutionArn", "recipeArn", "datasetGroupArn")}
+        about |= {"status": "CREATE PENDING", "trainingMode": mode, "metrics": {}}
+        about |= {"imports": group["imports"], "read": [len(one) for one in events]}
+        name = request.get("name", f"{solution['name'][:50]}_{number}")
+        made = self._make("solutionVersion", name, **about)
+        arn, folder = made["solutionVersionArn"], self.folder / number
+        job = {"items": group["items"], "recipe": self.recipe, "mode": mode}
+        job |= {"weight": 0.3 if explores else 0.0, "categorical": group["categorical"]}
         try:
             self.trainer = rs.started(folder)
         except OSError as error:
             self.things[arn] |= {"status": "CREATE FAILED", "failureReason": str(error)}
-            return {"solutionVersionArn": arn}
-        events = group["bulk"], list(self.streamed[solution["group"]])
-        self.things[arn]["read"] = len(events[1])
-        more = {"items": group["items"], "recipe": self.recipe, "mode": mode}
-        more |= {"weight": 0.3 if RECIPES[solution["recipeArn"]] == KINDS[0] else 0.0}
-        more |= {"categorical": group["categorical"]}
-        task = arn, folder, self.trainer, events, more, parent
-        threading.Thread(target=self._train, args=task, daemon=True).start()
-        return {"solutionVersionArn": arn}
+        else:
+            task = arn, folder, self.trainer, events, job, parent
+            threading.Thread(target=self._train, args=task, daemon=True).start()
+        return made
 
-    def _train(self, arn, folder, process, events, more, parent):
+    def _train(self, arn, folder, process, events, job, parent):
+        reason = {}
         with self.lock:
             self.things[arn]["status"] = "CREATE IN_PROGRESS"
-        reason = {}
         try:
             read = self.things[parent]["read"] if parent else None
-            read, history = sr.training_job(*events, read)
-            rs.write_job(folder, read, history=history, **more)
+            new, history = sr.training_job(*events, read)
+            rs.write_job(folder, new, history=history, **job)
             if parent:
                 shutil.copy(self.files[parent], folder / "previous.pt")
         except Exception as error:
@@ -96,35 +89,40 @@ class Service(Account):
         with contextlib.suppress(OSError):  # the trainer may be dead: its end tells why
             process.stdin.write(b"go\n")
         version, outcome = rs.finished(process, folder, self.limit_s)
-        outcome |= reason
         process.stdin.close()
         with self.lock:
             if version is not None:
                 self.files[arn] = folder.with_suffix(".pt")
                 outcome["metrics"] = version.metrics
-            self.things[arn] |= outcome | {"lastUpdatedDateTime": self.clock()}
+            self.things[arn] |= outcome | reason | {"lastUpdatedDateTime": self.clock()}
             self.trainer = None
         shutil.rmtree(folder, ignore_errors=True)
 
     def _get_solution_metrics(self, request):
-        arn = request.get("solutionVersionArn")
-        return {"solutionVersionArn": arn, "metrics": self._active(arn)["metrics"]}
+        return request | {"metrics": self._active(request["solutionVersionArn"])["metrics"]}
 
     def _active(self, arn):
-        version = self.thing(arn, "solution-version")
+        version = self.thing(arn, "solutionVersion")
         state = version["status"]
-        sr.need(state == "ACTIVE", f"the version must be ACTIVE to answer, not {state}")
+        need(state == "ACTIVE", f"the version must be ACTIVE to answer, not {state}")
         return version
 
-    # campaigns
-
     def _create_campaign(self, request):
-        version = self._active(request.get("solutionVersionArn"))
-        config = sr.campaign_config(request, RECIPES[version["recipeArn"]] == KINDS[0], {})
+        version = self._active(request["solutionVersionArn"])
+        config = sr.campaign_config(request, _explores(version), {})
         self._load(request["solutionVersionArn"])
-        more = {"solutionVersionArn": request["solutionVersionArn"], "campaignConfig": config}
-        arn = self._make("campaign", request.get("name"), **more)
-        return {"campaignArn": arn}
+        more = {"campaignConfig": config, "solutionArn": version["solutionArn"]}
+        return self._make("campaign", request["name"], **request | more)
+
+    def _update_campaign(self, request):
+        campaign = self.thing(request["campaignArn"], "campaign")
+        arn = request.get("solutionVersionArn", campaign["solutionVersionArn"])
+        explores = _explores(self._active(arn))
+        config = sr.campaign_config(request, explores, campaign["campaignConfig"])
+        self._load(arn)
+        campaign |= {"solutionVersionArn": arn, "campaignConfig": config}
+        campaign |= {"lastUpdatedDateTime": self.clock()}
+        return {"campaignArn": request["campaignArn"]}
 
     def _load(self, arn):
         """Hold this version in memory beside what campaigns use, and nothing else; a ValueError
@@ -137,149 +135,119 @@ class Service(Account):
         used = {campaign["solutionVersionArn"] for campaign in campaigns}
         self.live = {one: self.live[one] for one in used} | {arn: loaded}
 
-    def _update_campaign(self, request):
-        campaign = self.thing(request.get("campaignArn"), "campaign")
-        arn = request.get("solutionVersionArn", campaign["solutionVersionArn"])
-        explores = RECIPES[self._active(arn)["recipeArn"]] == KINDS[0]
-        config = sr.campaign_config(request, explores, campaign["campaignConfig"])
-        self._load(arn)
-        changed = {"solutionVersionArn": arn, "campaignConfig": config}
-        campaign |= changed | {"lastUpdatedDateTime": self.clock()}
-        return {"campaignArn": request["campaignArn"]}
-
-    def recommend(self, request, ranking=False):
+    def recommend(self, request, verb="GetRecommendations"):
         """The list for a user, like an item, or the order of `inputList`; it is kept
         under its recommendationId."""
-        sr.checked("GetPersonalizedRanking" if ranking else "GetRecommendations", request)
+        sr.checked(verb, request)
         with self.lock:
             campaign = dict(self.thing(request.get("campaignArn"), "campaign"))
             trained = self.things[campaign["solutionVersionArn"]]
-            past = self.things[trained["group"]]["past"].get(request.get("userId"), [])
-            clicks = [item for _, item in past]
+            group = self.things[trained["datasetGroupArn"]]
+            past = sorted(set(group["past"].get(request.get("userId"), ())))
             version = self.live[campaign["solutionVersionArn"]]
-        recipe, count = RECIPES[trained["recipeArn"]], request.get("numResults", 25)
-        needed = "itemId" if recipe == "similar-items" else "userId"
-        fine = request.get(needed) and ranking == (recipe == KINDS[2])
-        sr.need(fine, f"a campaign of {recipe} needs {needed}, and a verb of its own")
-        sr.need(1 <= count <= 500, f"numResults must be 1 to 500, not {count}")
-        among = sr.names("inputList", request.get("inputList")) if ranking else None
-        if recipe == "similar-items":
+        recipe, among = RECIPES[trained["recipeArn"]], request.get("inputList")
+        needed = "itemId" if recipe == KINDS[1] else "userId"
+        fine = request.get(needed) and (among is not None) == (recipe == KINDS[2])
+        need(fine, f"a campaign of {recipe} needs {needed}, and a verb of its own")
+        count = request.get("numResults", 25) if among is None else len(among)
+        fine = 1 <= count <= 500 and len(set(among or ())) == len(among or ())
+        need(
+            fine, f"numResults, or different items of inputList, must be 1 to 500, not {count}"
+        )
+        if recipe == KINDS[1]:
             found = sv.similar(version, request["itemId"], count)
         else:
             config = campaign["campaignConfig"].get("itemExplorationConfig", {})
             weight = float(config.get("explorationWeight", 0))
             days = float(config.get("explorationItemAgeCutOff", 30))
-            count = len(among) if ranking else count
             luck = torch.Generator().manual_seed(uuid.uuid4().int % 2**62)
-            found = sv.answer(version, clicks, weight, days, count, among, luck)
+            taken = [item for _, item in past]
+            found = sv.answer(version, taken, weight, days, count, among, luck)
         name = f"RID-{uuid.uuid4()}"
         with self.lock:
-            lists = self.answered.setdefault(trained["group"], collections.OrderedDict())
+            lists = self.answered.setdefault(
+                group["datasetGroupArn"], collections.OrderedDict()
+            )
             sr.remember(lists, name, MOST_LISTS, [item for item, _ in found])
         rows = [{"itemId": item, "score": score} for item, score in found]
-        return {
-            "personalizedRanking" if ranking else "itemList": rows,
-            "recommendationId": name,
-        }
+        what = "itemList" if among is None else "personalizedRanking"
+        return {what: rows, "recommendationId": name}
 
 
-def application(service):
-    """The FastAPI app of one Service."""
-    app = FastAPI(openapi_url=None)
-    calls = {
-        "events": service.put_events,
-        "recommendations": service.recommend,
-        "personalize-ranking": lambda request: service.recommend(request, ranking=True),
-    }
-
-    @app.exception_handler(ServiceError)
-    @app.exception_handler(ValueError)
-    async def told(_, error):
-        code = getattr(error, "code", "InvalidInputException")
-        status = 404 if code == "ResourceNotFoundException" else 400
-        body = {"__type": code, "message": str(error)}
-        return JSONResponse(body, status, {"x-amzn-ErrorType": code})
-
-    @app.exception_handler(Exception)
-    async def broke(request, error):
-        body = {"__type": "InternalServerException", "message": type(error).__name__}
-        return JSONResponse(body, 500, {"x-amzn-ErrorType": body["__type"]})
-
-    @app.get("/health")
-    async def health():
-        return {"status": "ok"}
-
-    @app.post("/{path:path}")
-    async def post(path: str, request: Request):
-        sent = await _body(request)
-        verb = request.headers.get("x-amz-target", "").removeprefix("AmazonPersonalize.")
-        if path and path not in calls:
-            raise ServiceError("UnknownOperationException", f"/{path} is not built here")
-        args = (calls[path], sent) if path else (service.call, verb, sent)
-        return JSONResponse(await run_in_threadpool(*args))
-
-    return app
+def _explores(thing):
+    return RECIPES[thing["recipeArn"]] == KINDS[0]
 
 
-async def _body(request):
-    """The request's JSON. Raises ValueError where it is too long, or no JSON object."""
-    raw = bytearray()
-    try:
-        async with asyncio.timeout(MOST_SECONDS):
-            async for piece in request.stream():
+class Connection(BaseHTTPRequestHandler):
+    """One client, a thread of its own; who is silent for too long is not waited for."""
+
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
+    paths = {"/recommendations": "GetRecommendations", "/events": "PutEvents"}
+    paths["/personalize-ranking"] = "GetPersonalizedRanking"
+
+    def setup(self):
+        self.timeout = MOST_SECONDS  # of each read
+        super().setup()
+
+    def do_POST(self):
+        status, code = 200, ""
+        try:
+            said = self._answer()
+        except (ServiceError, ValueError) as error:
+            code, said = getattr(error, "code", "InvalidInputException"), str(error)
+            status = 404 if code == "ResourceNotFoundException" else 400
+        except Exception as error:
+            status, code, said = 500, "InternalServerException", type(error).__name__
+        body = json.dumps({"__type": code, "message": said} if code else said).encode()
+        self.send_response(status)
+        self.send_header("x-amzn-errortype", code)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _answer(self):
+        service, length = self.server.service, int(self.headers.get("content-length", 0))
+        raw, until, piece = b"", time.monotonic() + MOST_SECONDS, b"."
+        with contextlib.suppress(TimeoutError):
+            while piece and len(raw) < min(length, 2 * MOST_BYTES) and time.monotonic() < until:
+                piece = self.rfile.read1(length - len(raw))
                 raw += piece
-                need(len(raw) <= MOST_BYTES, f"a request may have {MOST_BYTES} bytes at most")
-    except TimeoutError as error:
-        raise ValueError(f"a request must be there within {MOST_SECONDS} seconds") from error
-    try:
-        found = json.loads(bytes(raw))
-    except RecursionError as error:
-        raise ValueError("the request is nested too deep") from error
-    need(isinstance(found, dict), "a request is a JSON object")
-    return found
+        self.close_connection |= len(raw) != length
+        fine = len(raw) == length <= MOST_BYTES
+        need(fine, f"a request has {MOST_BYTES} bytes at most, within {MOST_SECONDS} seconds")
+        try:
+            request = json.loads(raw)
+        except RecursionError as error:
+            raise ValueError("the request is nested too deep") from error
+        need(isinstance(request, dict), "a request is a JSON object")
+        verb = self.headers.get("x-amz-target", "").removeprefix("AmazonPersonalize.")
+        verb = verb if self.path == "/" else self.paths.get(self.path, self.path)
+        if verb == "PutEvents":
+            return service.put_events(request)
+        known = self.path in self.paths
+        return service.recommend(request, verb) if known else service.call(verb, request)
+
+    def log_message(self, *_):
+        """Nothing: answers and states tell what went wrong."""
 
 
-class Impatient(H11Protocol):
-    """A connection that ends if a request, the first or a later one, is not there in time: who
-    is silent would otherwise hold a place for ever."""
+class Server(socketserver.ThreadingTCPServer):
+    """A thread a connection."""
 
-    def connection_made(self, transport):
-        super().connection_made(transport)
-        self.timer = self.loop.call_later(MOST_SECONDS, self._silent, None)
+    daemon_threads, request_queue_size = True, 128
 
-    def on_response_complete(self):
-        done = self.cycle
-        super().on_response_complete()
-        self.timer.cancel()
-        self.timer = self.loop.call_later(MOST_SECONDS, self._silent, done)
-
-    def _silent(self, last):
-        if self.cycle is last:  # no request has begun since
-            self.transport.close()
+    def handle_error(self, *_):
+        """Nothing: the client has gone."""
 
 
 @contextlib.contextmanager
-def serving(service, seconds=10.0):
-    """The address of the service; server, threads and a running trainer end with the block."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    # asyncio sets this for sockets that name their protocol, which these do not: an answer's
-    # second packet would wait 40 ms for the client's acknowledgement of the first
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    limits = {"timeout_keep_alive": 5, "timeout_graceful_shutdown": 2, "limit_concurrency": 64}
-    limits["http"] = Impatient
-    server = uvicorn.Server(uvicorn.Config(application(service), log_level="error", **limits))
-    task = {"target": server.run, "kwargs": {"sockets": [listener]}, "daemon": True}
-    thread = threading.Thread(**task)
-    thread.start()
-    try:
-        until = time.monotonic() + seconds
-        while not server.started:
-            need(thread.is_alive(), "the server ended before it started")
-            need(time.monotonic() < until, f"the server did not start within {seconds:g} s")
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(seconds)
-        listener.close()
-        service.close()
+def serving(service):
+    """The address of the service; server and a running trainer end with the block."""
+    with Server(("127.0.0.1", 0), Connection) as server:
+        server.service = service
+        threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            service.close()

@@ -13,7 +13,7 @@ more. Items come at known hours; hour 0 is where the history ends.
 U users, I items, G genres, D latent numbers, B requests, K positions, S slates.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from service_requests import need
@@ -83,7 +83,11 @@ class World:
 
     def requests(self, hour, count):
         """The users who come in this hour, the same ones under every policy."""
-        return _shuffled(self.users, self.generator(1, hour), self.tastes_UD.device)[:count]
+        return self.shuffled(self.generator(1, hour), self.users)[:count]
+
+    def shuffled(self, luck, count):
+        """The numbers below `count` in an order drawn by luck."""
+        return torch.randperm(count, generator=luck, device=self.tastes_UD.device)
 
     def show(self, users_B, items_BK, hour):
         """The users' clicks (B, K) on these lists; they are remembered.
@@ -95,9 +99,8 @@ class World:
         luck, device = self.generator(2, hour), self.tastes_UD.device
         drawn = torch.rand(len(users_B), self.items, generator=luck, device=device)
         looks = torch.rand(items_BK.shape, generator=luck, device=device)
-        clicks = (looks < examination(items_BK.shape[1], device)) & (
-            drawn.gather(1, items_BK) < attraction
-        )
+        looked = looks < examination(items_BK.shape[1], device)
+        clicks = looked & (drawn.gather(1, items_BK) < attraction)
         user, place = clicks.nonzero(as_tuple=True)
         self.consumed_UI[users_B[user], items_BK[user, place]] = True
         return clicks
@@ -125,12 +128,8 @@ def draw(
     >>> draw(0, users=5, warm=20, cold=3, each_day=2, days=2).items
     27
     """
-    for name, value in (
-        ("users", users),
-        ("warm", warm),
-        ("latent", latent),
-        ("genres", genres),
-    ):
+    sizes = {"users": users, "warm": warm, "latent": latent, "genres": genres}
+    for name, value in sizes.items():
         need(value >= 1, f"{name} must be 1 or more to make a world, not {value}")
     need(0 <= known <= 1, f"known must lie in 0 to 1, a share of variance, not {known}")
     luck, new = torch.Generator().manual_seed(seed), each_day * days
@@ -148,9 +147,8 @@ def draw(
     tastes = torch.randn(users, latent, generator=luck)
     quality = 0.8 * torch.randn(count, generator=luck)
     fields = (field.to(device) for field in (tastes, latent_ID, quality, genres_IG, created))
-    return World(
-        seed, *fields, ageing, torch.zeros(users, count, dtype=torch.bool, device=device)
-    )
+    nothing = torch.zeros(users, count, dtype=torch.bool, device=device)
+    return World(seed, *fields, ageing, nothing)
 
 
 def history(world, days=14, visits=2, quality=0.5):
@@ -162,7 +160,7 @@ def history(world, days=14, visits=2, quality=0.5):
     found, device = [], world.tastes_UD.device
     for visit in range(days * visits):
         hour = -DAY * days + DAY * visit / visits
-        users = _shuffled(world.users, world.generator(3, visit), device)
+        users = world.shuffled(world.generator(3, visit), world.users)
         chance = world.attraction(users, hour).double().clamp(1e-9, 1 - 1e-9)
         luck, kind = world.generator(4, visit), {"device": device, "dtype": torch.float64}
         noise = torch.rand(chance.shape, generator=luck, **kind).clamp(1e-12, 1 - 1e-12)
@@ -176,42 +174,37 @@ def history(world, days=14, visits=2, quality=0.5):
 def slates(users_B, hour, items_BK, clicks_BK):
     """The log of lists that were shown in one hour, positions as shown."""
     place = torch.arange(items_BK.shape[1], device=items_BK.device).expand_as(items_BK)
-    return SlateLog(
-        users_B, torch.full_like(users_B, hour, dtype=torch.float32), items_BK, place, clicks_BK
-    )
+    hours = torch.full_like(users_B, hour, dtype=torch.float32)
+    return SlateLog(users_B, hours, items_BK, place, clicks_BK)
 
 
 def join(logs):
     """One log of several, in their order."""
-    return SlateLog(
-        *(torch.cat(parts) for parts in zip(*(vars(log).values() for log in logs), strict=True))
-    )
+    columns = zip(*(vars(log).values() for log in logs), strict=True)
+    return SlateLog(*map(torch.cat, columns))
 
 
 def noisy_genres(world, share):
     """(I, G): the catalogue with this share of its items' genres taken from another item."""
     luck, device = world.generator(5), world.tastes_UD.device
     wrong = torch.rand(world.items, generator=luck, device=device) < share
-    return torch.where(
-        wrong[:, None], world.genres_IG[_shuffled(world.items, luck, device)], world.genres_IG
-    )
+    others = world.genres_IG[world.shuffled(luck, world.items)]
+    return torch.where(wrong[:, None], others, world.genres_IG)
 
 
-def without_impressions(log, world):
-    """The log as seen without impressions: of lists with a click the clicked items, and in the
-    place of all else items drawn from those that existed then; no positions."""
-    seen = log.rows(log.clicks_SK.any(1))
-    if not len(seen):
-        return seen
-    luck = world.generator(6, len(log), log.hour_S[0])  # others in every hour
-    weights = (world.created_I[None] <= seen.hour_S[:, None]).float()
-    drawn = torch.multinomial(weights, seen.items_SK.shape[1], generator=luck)
-    clicked = seen.items_SK.masked_fill(~seen.clicks_SK, UNKNOWN)
-    own = (drawn[:, :, None] == clicked[:, None]).any(2)
-    items = torch.where(seen.clicks_SK, seen.items_SK, drawn.masked_fill(own, UNKNOWN))
-    nowhere = torch.full_like(items, UNKNOWN)
-    return SlateLog(seen.user_S, seen.hour_S, items, nowhere, seen.clicks_SK)
-
-
-def _shuffled(count, luck, device):
-    return torch.randperm(count, generator=luck, device=device)
+def as_sent(log, sends="all"):
+    """(what a service is sent of a log, the list of each row): "all", "no places", "lists with
+    a click" alone, or "clicks" without their lists, one a row."""
+    rows = torch.arange(len(log), device=log.user_S.device)
+    if sends == "all":
+        return log, rows
+    if sends == "no places":
+        return replace(log, position_SK=torch.full_like(log.position_SK, UNKNOWN)), rows
+    if sends == "lists with a click":
+        rows = log.clicks_SK.any(1).nonzero()[:, 0]
+        return log.rows(rows), rows
+    need(sends == "clicks", f"nobody sends {sends!r}")
+    row, place = log.clicks_SK.nonzero(as_tuple=True)
+    items = log.items_SK[row, place][:, None]
+    nowhere, yes = torch.full_like(items, UNKNOWN), torch.ones_like(items, dtype=torch.bool)
+    return SlateLog(log.user_S[row], log.hour_S[row], items, nowhere, yes), row

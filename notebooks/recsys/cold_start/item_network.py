@@ -8,14 +8,15 @@ v_i = tower(genres_i) + offset_i, and a list's place k is examined with chance t
     P(click on i at place k) = theta_k sigmoid(phi · v_i),     offset_i ~ N(0, prior).
 
 FULL training fits all of it to what was shown and clicked: negatives are what was shown and not
-clicked, nothing else. The offsets are random effects. Around its fitted value each has a
-Gaussian posterior (Laplace's approximation) of precision
+clicked, or drawn where nobody sent what was shown. The offsets are random effects. Around its
+fitted value each has a Gaussian posterior (Laplace's approximation) of precision
 
     A_i = 1 / prior + sum over impressions w phi phi',  w = theta s (1 - s)^2 / (1 - theta s),
 
 with s = sigmoid(phi · v_i): Fisher's information of one impression. An UPDATE leaves network
-and tower alone and takes one step of Fisher scoring for the items of the new impressions.
-Exploration draws phi · v_i from that posterior (Thompson sampling; Chapelle and Li 2011).
+and tower alone and takes one step of Fisher scoring for the items of the new lists; a click in
+no known list moves its user, but no item. Exploration draws phi · v_i from that posterior
+(Thompson sampling; Chapelle and Li 2011).
 
 U users, T clicks, P = width + 1 numbers of a state or an item, I items, G genres, S slates,
 K places.
@@ -24,7 +25,7 @@ K places.
 from dataclasses import dataclass
 
 import torch
-from click_world import SLATE, UNKNOWN
+from click_world import SLATE, UNKNOWN, SlateLog
 from service_requests import need
 from torch import nn
 from torch.nn import functional as F
@@ -90,8 +91,7 @@ def with_one(h):
 
 def sequences(log, users):
     """(history (users, T), before (S,)): each user's clicks in order of time, UNKNOWN after the
-    last, and how many came before each list. Lists of one hour keep the log's order.
-    """
+    last, and how many came before each list. Lists of one hour keep the log's order."""
     order = torch.argsort(log.hour_S, stable=True)
     order = order[torch.argsort(log.user_S[order], stable=True)]
     user, clicks = log.user_S[order], log.clicks_SK[order]
@@ -101,12 +101,37 @@ def sequences(log, users):
     before_sorted = count.cumsum(0) - count - first[user]
     row, place = clicks.nonzero(as_tuple=True)
     history = torch.full((users, max(int(total.max()), 1)), UNKNOWN, device=user.device)
-    history[user[row], torch.arange(len(row), device=user.device) - first[user[row]]] = (
-        log.items_SK[order][row, place]
-    )
+    column = torch.arange(len(row), device=user.device) - first[user[row]]
+    history[user[row], column] = log.items_SK[order][row, place]
     before = torch.empty_like(before_sorted)
     before[order] = before_sorted
     return history, before
+
+
+def told(log):
+    """(S,): of which lists more is known than what was clicked in them."""
+    more = ~log.clicks_SK | (log.position_SK >= 0)
+    return ((log.items_SK >= 0) & more).any(1)
+
+
+def with_drawn(log, created_I, seed=0):
+    """The log, in which lists of which only clicks are known become of SLATE items: the others
+    are drawn evenly from what was there then. A guess: nobody knows what was seen."""
+    bare = log.clicks_SK.any(1) & ~told(log)
+    more = max(0, SLATE - log.items_SK.shape[1])
+    if not bare.any():
+        return log
+    luck = torch.Generator(log.items_SK.device).manual_seed(seed)
+    items, order = F.pad(log.items_SK, (0, more), value=UNKNOWN), created_I.argsort()
+    there = torch.searchsorted(created_I[order], log.hour_S.to(created_I), right=True)[:, None]
+    drawn = torch.rand(items.shape, generator=luck, device=items.device)
+    drawn = order[(drawn * there).long()].masked_fill(there == 0, UNKNOWN)
+    own = (drawn[:, :, None] == items[:, None, :]).any(2)
+    free = bare[:, None] & (items == UNKNOWN)
+    free[:, SLATE:] = False  # where other lists are longer
+    items = torch.where(free, drawn.masked_fill(own, UNKNOWN), items)
+    position = F.pad(log.position_SK, (0, more), value=UNKNOWN)
+    return SlateLog(log.user_S, log.hour_S, items, position, F.pad(log.clicks_SK, (0, more)))
 
 
 def loss_of(net, log, history_UT, before_S, vectors_IP, rows):
@@ -122,8 +147,8 @@ def loss_of(net, log, history_UT, before_S, vectors_IP, rows):
 
 
 def train(log, genres_IG, users, recipe=None):
-    """An ItemNetwork trained from nothing on the whole log, its end included. Every user is in
-    one step before anyone is in a second. Raises ValueError for an empty log."""
+    """An ItemNetwork trained from nothing on the whole log. Every user is in one step before
+    anyone is in a second. Raises ValueError for an empty log."""
     recipe, device = recipe or Recipe(), log.user_S.device
     need(len(log), "the log holds no list to train on; 1 or more are needed")
     with torch.random.fork_rng(devices=[]):
@@ -149,6 +174,14 @@ def train(log, genres_IG, users, recipe=None):
         optimiser.step()
         schedule.step()
     return net.eval()
+
+
+def learned(log, genres_IG, created_I, users, recipe=None):
+    """(network, beliefs) of a FULL training; `created_I` are the hours when items came."""
+    recipe = recipe or Recipe()
+    log = with_drawn(log, created_I, recipe.seed)
+    net = train(log, genres_IG, users, recipe)
+    return net, beliefs(net, log, users, recipe)
 
 
 def prior_sd(net, recipe):
@@ -222,26 +255,26 @@ def update(known, phi_SP, items_SK, theta_SK, clicks_SK):
     items = torch.unique(items_SK[items_SK >= 0])
     if not len(items):
         return known
-    place = torch.full((len(known.mean_IP),), UNKNOWN, device=items.device)
-    place[items] = torch.arange(len(items), device=items.device)
-    local = torch.where(items_SK >= 0, place[items_SK.clamp(min=0)], items_SK)
-    mean, precision = known.mean_IP[items], known.precision_IPP[items]
-    precision, score = evidence(mean, phi_SP, local, theta_SK, clicks_SK, precision.clone())
-    covariance = torch.linalg.inv(precision)
-    step = torch.einsum("ipq,iq->ip", covariance, score)
-    return Beliefs(
-        known.mean_IP.index_copy(0, items, mean + step),
-        known.precision_IPP.index_copy(0, items, precision),
-        known.covariance_IPP.index_copy(0, items, covariance),
-        known.prior_P,
-    )
+    shown, before = (phi_SP, items_SK, theta_SK, clicks_SK), known.precision_IPP.clone()
+    precision, score = evidence(known.mean_IP, *shown, before)
+    mean, covariance = known.mean_IP.clone(), known.covariance_IPP.clone()
+    covariance[items] = torch.linalg.inv(precision[items])
+    mean[items] += torch.einsum("ipq,iq->ip", covariance[items], score[items])
+    return Beliefs(mean, precision, covariance, known.prior_P)
+
+
+@torch.no_grad()
+def read_lists(known, net, phi_SP, log):
+    """New beliefs after an UPDATE that reads these lists, each with its user's state then."""
+    kept = told(log)
+    log, phi = log.rows(kept), phi_SP[kept]
+    return update(known, phi, log.items_SK, net.examined(log.position_SK), log.clicks_SK)
 
 
 @torch.no_grad()
 def scores(known, phi_BP, weight=0.0, cold_I=None, generator=None):
     """(B, I) logits to rank by: the posterior's mean, and for the items of the mask `cold_I`
-    `weight` times one draw's deviation from it. Weight 1 is Thompson sampling.
-    """
+    `weight` times one draw's deviation from it. Weight 1 is Thompson sampling."""
     need(0 <= weight <= 1, f"the exploration weight must lie in 0 to 1, not {weight}")
     found = phi_BP @ known.mean_IP.T
     if weight == 0 or cold_I is None or not cold_I.any():

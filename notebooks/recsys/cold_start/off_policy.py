@@ -12,30 +12,24 @@ contexts, `actions` (N,) what was taken. With w = policy[action] / propensity:
 """
 
 import item_network
-import numpy as np
 import torch
 from service_requests import need
-
-COLUMNS = ("timestamp", "item_id", "position", "click", "propensity_score")
 
 
 def weights(propensities, policy, actions):
     """(N,) ratios of the new policy's chance to the log's, all inputs checked."""
-    chance, policy = _double(propensities), _double(policy)
-    actions = torch.as_tensor(actions).long()
+    chance, policy, actions = _double(propensities), _double(policy), torch.as_tensor(actions)
     shapes = tuple(chance.shape), tuple(policy.shape), tuple(actions.shape)
     same = policy.ndim == 2 and chance.shape == actions.shape == policy.shape[:1]
     need(same, f"propensities (N,), policy (N, A), actions (N,) are needed, not {shapes}")
     need(len(actions), "the log is empty: 1 or more rounds are needed")
     fine = ((chance > 0) & (chance <= 1)).all()
-    need(
-        fine, f"propensities are chances of what was done, in (0, 1], not from {chance.min():g}"
-    )
+    need(fine, "propensities are chances of what was done, above 0 and up to 1")
     fine = (policy >= 0).all() and ((policy.sum(1) - 1).abs() < 1e-6).all()
     need(fine, "each row of the policy must hold chances, 0 or more, that sum to 1")
     fine = actions.min() >= 0 and actions.max() < policy.shape[1]
     need(fine, f"actions must lie in 0 to {policy.shape[1] - 1}, the policy's columns")
-    return policy.gather(1, actions[:, None])[:, 0] / chance
+    return policy.gather(1, actions.long()[:, None])[:, 0] / chance
 
 
 def ips(rewards, propensities, policy, actions):
@@ -81,29 +75,6 @@ def _rewards(rewards, w):
     fine = r.shape == w.shape and r.isfinite().all()
     need(fine, f"rewards must be finite, one a round, {tuple(w.shape)}, not {tuple(r.shape)}")
     return r
-
-
-def read_bandit_log(path):
-    """{"item", "position", "click", "propensity"}: tensors of an Open Bandit file.
-
-    Positions count from 0; the column of chances is `propensity_score`, which the data's README
-    calls action_prob. Raises ValueError with the number of a bad row.
-    """
-    with open(path, encoding="utf-8") as file:
-        head = file.readline().rstrip("\r\n").split(",")
-        missing = [name for name in COLUMNS if name not in head]
-        need(not missing, f"columns {missing} are missing; a log has {list(COLUMNS)}")
-        use = {"usecols": [head.index(name) for name in COLUMNS[1:]], "comments": None}
-        rows = np.genfromtxt(file, delimiter=",", ndmin=2, **use)
-    item, place, click, chance = rows.T
-    fine = (item >= 0) & (item % 1 == 0) & np.isin(place, (1, 2, 3)) & np.isin(click, (0, 1))
-    fine &= (chance > 0) & (chance <= 1)
-    bad = int(np.argmin(fine)) if len(fine) else 0
-    law = "items count from 0, positions 1 to 3, clicks 0 or 1, chances (0, 1]"
-    need(fine.all(), f"row {bad + 1} of the log, {rows[bad : bad + 1].tolist()}: {law}")
-    found = {"item": item, "position": place - 1, "click": click}
-    found = {name: torch.from_numpy(values).long() for name, values in found.items()}
-    return found | {"propensity": torch.from_numpy(chance.copy())}
 
 
 @torch.no_grad()

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 import click_world
 import item_network
 import torch
-from click_world import DAY, SLATE, join, slates, without_impressions
-from item_network import Beliefs, Recipe
+from click_world import DAY, SLATE, as_sent, join, slates
+from item_network import Beliefs
 
 COLD_DAYS = 30  # what counts as new in the results, whatever a policy believes
 EPOCH_HOURS = 1_600_000_000 / 3600  # hour 0 of the world in Unix time
+SHRINK = 100.0  # looks at the mean rate that a popularity begins with
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,9 @@ class Policy:
     update: int | None = None
     full: float | None = None
     cutoff_days: float = 30.0
-    impressions: bool = True
+    sends: str = "all"  # what the application tells the service (see `click_world.as_sent`)
+    draws: bool = False  # at an UPDATE too, what was not clicked where no list was sent
+    doubt: float = 1.0  # the beliefs' deviations are multiplied by it
     time_factor: float = 1.0  # of the items' Unix times, as the service is told them
     old_only: bool = False  # never show what came at hour 0 or later
 
@@ -65,11 +68,10 @@ class Model:
     state_UP: torch.Tensor
 
 
-def fit(log, genres_IG, users, recipe=None):
+def fit(log, genres_IG, created_I, users, recipe=None):
     """The Model after one FULL training on all of the log."""
-    recipe = recipe or Recipe()
-    net = item_network.train(log, genres_IG, users, recipe)
-    return Model(net, item_network.beliefs(net, log, users, recipe), states_of(net, log, users))
+    net, known = item_network.learned(log, genres_IG, created_I, users, recipe)
+    return Model(net, known, states_of(net, log, users))
 
 
 @torch.no_grad()
@@ -102,26 +104,25 @@ class Outcome:
 
 
 def run(world, log, model, policy, genres_IG=None, days=8, visits=50, recipe=None):
-    """The Outcome of one policy over `days` days with `visits` users an hour.
-
-    The world remembers clicks: give each run its own copy. `model` was fitted to `log`, as the
-    policy sees it (see `without_impressions`), from `genres_IG`, the catalogue as the policy
-    sees it (default: the world's own).
-    """
-    recipe = recipe or Recipe()
+    """The Outcome of one policy over `days` days with `visits` users an hour. The world
+    remembers clicks: give each run its own copy. `model` was fitted to `log`, as the policy's
+    application sends it, and to `genres_IG`, its catalogue (default: the world's own)."""
     genres = world.genres_IG if genres_IG is None else genres_IG
-    model = Model(model.net, model.known, model.state_UP.clone())
-    popular = Popularity(log, model.net) if policy.kind == "popular" else None
+    model = replace(model, state_UP=model.state_UP.clone())
+    popular = _looks(log, model.net, world.items) if policy.kind == "popular" else None
     tally, fresh, waiting = _Tally(world), [], []
     for hour in range(int(days * DAY)):
         if policy.full and hour and hour % int(policy.full * DAY) == 0:
-            late = (
-                join(fresh) if policy.impressions else without_impressions(join(fresh), world)
-            )
-            model = fit(join([log, late]), genres, world.users, recipe)
-            waiting = []
+            late, _ = as_sent(join(fresh), policy.sends)
+            about = genres, world.created_I, world.users, recipe
+            model, waiting = fit(join([log, late]), *about), []
         if policy.update and waiting and hour % policy.update == 0:
-            model, waiting = _updated(model, waiting, world, policy, popular), []
+            phi, lists = zip(*waiting, strict=True)
+            lists, waiting = join(lists), []
+            if popular is None:
+                model = _updated(model, torch.cat(phi), lists, policy, world.created_I)
+            else:
+                popular += _looks(lists, model.net, world.items)
         users = world.requests(hour, visits)
         phi = model.state_UP[users]
         items = _lists(world, policy, model, popular, users, phi, hour)
@@ -163,29 +164,28 @@ def _lists(world, policy, model, popular, users, phi, hour):
     if policy.kind == "oracle":
         value = world.attraction(users, hour)
     elif popular is not None:
-        value = popular.score_I.expand(len(users), -1)
+        clicks_I, looks_I = popular
+        mean = clicks_I.sum() / looks_I.sum()
+        value = ((clicks_I + SHRINK * mean) / (looks_I + SHRINK)).expand(len(users), -1)
     else:
-        told = policy.time_factor * (world.created_I.double() + EPOCH_HOURS) - EPOCH_HOURS
-        cold = item_network.is_cold(told, hour, policy.cutoff_days, world.exists_I(hour))
-        luck = world.generator(7, hour)
-        value = item_network.scores(model.known, phi, policy.weight, cold, luck)
+        value = _scores(world, policy, model, phi, hour, world.generator(7, hour))
     return value.masked_fill(hidden, -torch.inf).topk(SLATE).indices
 
 
-def _updated(model, waiting, world, policy, popular):
-    if popular is not None:
-        popular.add(join([part for _, part in waiting]))
-        return model
-    if policy.impressions:
-        phi = torch.cat([phi for phi, _ in waiting])
-        part = join([part for _, part in waiting])
-    else:
-        phi = torch.cat([phi[part.clicks_SK.any(1)] for phi, part in waiting])
-        part = join([without_impressions(part, world) for _, part in waiting])
-    with torch.no_grad():
-        theta = model.net.examined(part.position_SK)
-    known = item_network.update(model.known, phi, part.items_SK, theta, part.clicks_SK)
-    return replace(model, known=known)
+def _scores(world, policy, model, phi, hour, luck):
+    told = policy.time_factor * (world.created_I.double() + EPOCH_HOURS) - EPOCH_HOURS
+    cold = item_network.is_cold(told, hour, policy.cutoff_days, world.exists_I(hour))
+    wide = replace(model.known, covariance_IPP=policy.doubt**2 * model.known.covariance_IPP)
+    return item_network.scores(wide, phi, policy.weight, cold, luck)
+
+
+def _updated(model, phi, lists, policy, created_I):
+    lists, rows = as_sent(lists, policy.sends)
+    if policy.draws:
+        lists = item_network.with_drawn(lists, created_I, int(lists.hour_S[:1].sum()))
+    return replace(
+        model, known=item_network.read_lists(model.known, model.net, phi[rows], lists)
+    )
 
 
 @torch.no_grad()
@@ -199,28 +199,12 @@ def _read_clicks(model, users, items, clicks):
             model.state_UP[who] = model.net.step(model.state_UP[who], clicked)
 
 
-class Popularity:
-    """Clicks for each look, shrunk to the mean as if by PRIOR looks; the same for everyone."""
-
-    PRIOR = 100.0
-
-    def __init__(self, log, net):
-        self.net = net
-        self.clicks_I = torch.zeros(len(net.offset_IP), device=log.user_S.device)
-        self.looks_I = self.clicks_I.clone()
-        self.add(log)
-
-    @torch.no_grad()
-    def add(self, log):
-        shown = log.items_SK >= 0
-        items, theta = log.items_SK[shown], self.net.examined(log.position_SK)[shown]
-        self.clicks_I.index_add_(0, items, log.clicks_SK[shown].float())
-        self.looks_I.index_add_(0, items, theta)
-
-    @property
-    def score_I(self):
-        mean = self.clicks_I.sum() / self.looks_I.sum()
-        return (self.clicks_I + self.PRIOR * mean) / (self.looks_I + self.PRIOR)
+@torch.no_grad()
+def _looks(log, net, items):
+    """(2, I): the clicks and the expected looks of each item."""
+    shown, found = log.items_SK >= 0, torch.zeros(2, items, device=log.user_S.device)
+    values = log.clicks_SK[shown].float(), net.examined(log.position_SK)[shown]
+    return found.index_add_(1, log.items_SK[shown], torch.stack(values))
 
 
 def regret(outcome, oracle):
@@ -229,16 +213,27 @@ def regret(outcome, oracle):
 
 
 @torch.no_grad()
+def surprise(world, model):
+    """(mean, deviation) of how far the true logits of all users and new items lie from what the
+    model expects, in units of its doubt: 0 and 1, were it right."""
+    new = world.created_I >= 0
+    truth = world.base + world.tastes_UD @ world.latent_ID[new].T + world.quality_I[new]
+    state, doubt = model.state_UP, model.known.covariance_IPP[new]
+    variance = torch.einsum("bp,ipq,bq->bi", state, doubt, state)
+    found = (truth - state @ model.known.mean_IP[new].T) / variance.sqrt()
+    return float(found.mean()), float(found.std())
+
+
+@torch.no_grad()
 def last_lists(world, model, policy, hour):
     """{"ndcg", "coverage"} of everybody's ten at this hour: what they would earn by true
     chances over what the best ten would, and the share of the items that stand in any of them.
     What this world remembers as clicked is left out: give all policies the same one."""
-    chance = world.attraction(torch.arange(world.users, device=world.created_I.device), hour)
-    cold = item_network.is_cold(world.created_I, hour, policy.cutoff_days)
-    luck = world.generator(9)
-    found = item_network.scores(model.known, model.state_UP, policy.weight, cold, luck)
-    items = found.masked_fill(chance == 0, -torch.inf).topk(SLATE).indices
-    looks = click_world.examination(SLATE, chance.device)
+    users = torch.arange(world.users, device=world.created_I.device)
+    chance, looks = world.attraction(users, hour), click_world.examination(SLATE, users.device)
+    hidden = (chance == 0) | (world.created_I >= 0) & policy.old_only
+    found = _scores(world, policy, model, model.state_UP, hour, world.generator(9))
+    items = found.masked_fill(hidden, -torch.inf).topk(SLATE).indices
     earned = (chance.gather(1, items) * looks).sum(1)
     best = (chance.topk(SLATE).values * looks).sum(1)
     covered = len(torch.unique(items)) / int(world.exists_I(hour).sum())
@@ -251,10 +246,9 @@ def gini(shown_I):
     >>> gini(torch.tensor([0.0, 0.0, 0.0, 4.0]))
     0.75
     """
-    sorted_I = shown_I.double().sort().values
+    sorted_I, count = shown_I.double().sort().values, len(shown_I)
     if not sorted_I.sum() > 0:
         raise ValueError("nothing was shown, so shares have no meaning")
-    count = len(sorted_I)
     rank = torch.arange(1, count + 1, dtype=torch.float64)
     return float(((2 * rank - count - 1) * sorted_I).sum() / (count * sorted_I.sum()))
 
@@ -266,15 +260,11 @@ def discovery(world, outcome, hours, best=0.2):
     users; found is the fifth click. What is not found has waited to the end: a rate counts it.
     Half a find is added, so that none is a small number and not zero.
     """
-    created = world.created_I.cpu()
-    new = (created >= 0).nonzero()[:, 0]
-    taste = world.tastes_UD @ world.latent_ID[new.to(world.latent_ID.device)].T
-    chance = (
-        torch.sigmoid(world.base + taste + world.quality_I[new.to(taste.device)]).mean(0).cpu()
-    )
-    good = new[chance.topk(max(int(best * len(new)), 1)).indices]
-    waited = outcome.found_I[good].clamp(max=hours) - created[good]
+    new = (world.created_I >= 0).nonzero()[:, 0]
+    taste = world.tastes_UD @ world.latent_ID[new].T
+    chance = torch.sigmoid(world.base + taste + world.quality_I[new]).mean(0)
+    good = new[chance.topk(max(int(best * len(new)), 1)).indices].cpu()
+    waited = outcome.found_I[good].clamp(max=hours) - world.created_I.cpu()[good]
     found = outcome.found_I[good].isfinite()
-    return float(found.float().mean()), float(
-        1000 * (found.sum() + 0.5) / waited.clamp(min=0.5).sum()
-    )
+    rate = 1000 * (found.sum() + 0.5) / waited.clamp(min=0.5).sum()
+    return float(found.float().mean()), float(rate)

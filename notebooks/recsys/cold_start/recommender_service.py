@@ -1,17 +1,14 @@
 """What exists in the service, in which state; its data; the processes that train.
 
-Shapes and names are those of Amazon Personalize's API; the algorithm behind them is ours.
-Training runs in a process of its own, one at a time, with a limit of time; whatever becomes of
-it, campaigns go on from the versions that they have. Batch jobs, filters, promotions, contexts
-are not built: a request that asks for them is refused, never half obeyed. A ValueError is the
-service's InvalidInputException. All state is in memory but the trained files.
+Verbs, fields and answers are those of Amazon Personalize's API, by botocore's model of it; the
+algorithm behind them is ours. What is not built is refused by name, never half obeyed. A
+ValueError is the service's InvalidInputException. All state is in memory but the trained files.
 """
 
-import bisect
 import collections
 import json
+import re
 import shutil
-import string
 import subprocess
 import sys
 import threading
@@ -21,16 +18,14 @@ from pathlib import Path
 
 import service_requests as sr
 import solution_version as sv
-from service_requests import ServiceError, past_of
+from service_requests import ServiceError
 
 HERE = "arn:aws:personalize:local:000000000000"
 KINDS = ("user-personalization", "similar-items", "personalized-ranking")
 RECIPES = {f"arn:aws:personalize:::recipe/aws-{name}": name for name in KINDS}
-DESCRIBED = ("dataset-group", "dataset-import-job", "solution-version", "campaign")
-PRIVATE = {"kind", "items", "bulk", "past", "group", "type", "versions", "fields"}
-PRIVATE |= {"imports", "metrics", "read"}
+THINGS = ("recipe", "schema", "datasetGroup", "dataset", "datasetImportJob", "eventTracker")
+THINGS += ("solution", "solutionVersion", "campaign")  # that can be described and listed
 MOST_EVENTS, MOST_IDS = 500_000, 100_000  # streamed, remembered
-SIGNS = set(string.ascii_letters + string.digits + "-_")
 
 
 class Account:
@@ -43,21 +38,36 @@ class Account:
         self.lock, self.importing = threading.RLock(), threading.Lock()
         self.trainer, self.closed, self.things, self.trackers = None, False, {}, {}
         self.files = {}  # of trained versions
-        self.streamed = collections.defaultdict(list)
         self.answered, self.event_ids = {}, collections.OrderedDict()
+        for arn, name in RECIPES.items():
+            about = {"name": f"aws-{name}", "recipeArn": arn, "status": "ACTIVE"}
+            self.things[arn] = {"kind": "recipe", **about}
 
     def call(self, verb, request):
         """The answer of the control plane. Raises ServiceError or ValueError."""
-        words = "".join(f"-{c.lower()}" if c.isupper() else c for c in verb)[1:]
-        if not words.startswith("describe-"):
-            sr.checked(verb, request)
+        begins, kind = re.match("([A-Z][a-z]*|)(.*)", verb).groups()
+        kind, own = kind[:1].lower() + kind[1:], re.sub("([A-Z])", r"_\1", verb).lower()
+        shown = {"Describe": kind, "List": kind.removesuffix("s")}.get(begins) in THINGS
+        made = begins in ("Create", "Update", "Get") and hasattr(self, own)
+        if sr.operation(verb) is None or not (shown or made):
+            raise ServiceError("UnknownOperationException", f"{verb[:80]} is not built here")
+        sr.checked(verb, request)
         if verb == "CreateDatasetImportJob":
             with self.importing:  # files are read while answers go on
                 return self._create_dataset_import_job(request)
         with self.lock:
-            if words.startswith("describe-") and words[9:] in DESCRIBED:
-                return self._describe(verb[8].lower() + verb[9:], words[9:], request)
-            return getattr(self, "_" + words.replace("-", "_"))(request)
+            return self._shown(verb, kind, request) if shown else getattr(self, own)(request)
+
+    def _shown(self, verb, kind, request):
+        """What Describe… and List… answer: the fields that the API's model has for them."""
+        name, shape = next(iter(sr.operation(verb).output_shape.members.items()))
+        if verb.startswith("Describe"):
+            found = self.thing(request[f"{kind}Arn"], kind)
+            return {name: {key: found[key] for key in shape.members if key in found}}
+        own = [one for one in self.things.values() if one["kind"] == kind.removesuffix("s")]
+        fields = shape.member.members
+        own = [one for one in own if all(one.get(key) == arn for key, arn in request.items())]
+        return {name: [{key: one[key] for key in fields if key in one} for one in own]}
 
     def close(self):
         """End a running trainer; nothing is trained after this."""
@@ -68,122 +78,99 @@ class Account:
 
     def thing(self, arn, kind):
         """The resource of this ARN. Raises ServiceError where there is none of this kind."""
-        found = self.things.get(arn) if isinstance(arn, str) else None
+        found = self.things.get(arn)
         if found is None or found["kind"] != kind:
             raise ServiceError("ResourceNotFoundException", f"there is no {kind} {arn!r}")
         return found
 
-    def _make(self, kind, name, **fields):
-        fine = isinstance(name, str) and 0 < len(name) < 64 and set(name) <= SIGNS
-        sr.need(fine, f"a name has 1 to 63 letters, digits, - or _, not {name!r}")
-        arn, now = f"{HERE}:{kind}/{name}", self.clock()
+    def _make(self, kind, label, **fields):
+        words = re.sub("([A-Z])", r"-\1", kind).lower()
+        arn, now = f"{HERE}:{words}/{label}", self.clock()
         if arn in self.things:
             raise ServiceError("ResourceAlreadyExistsException", f"{arn} exists already")
-        self.things[arn] = {"kind": kind, "name": name, "status": "ACTIVE", **fields}
-        self.things[arn] |= {"creationDateTime": now, "lastUpdatedDateTime": now}
-        return arn
-
-    def _describe(self, name, kind, request):
-        fields = self.thing(request.get(f"{name}Arn"), kind)
-        told = {key: value for key, value in fields.items() if key not in PRIVATE}
-        return {name: {f"{name}Arn": request[f"{name}Arn"]} | told}
+        self.things[arn] = {"kind": kind, "name": label, f"{kind}Arn": arn, "status": "ACTIVE"}
+        self.things[arn] |= {"creationDateTime": now, "lastUpdatedDateTime": now} | fields
+        return {f"{kind}Arn": arn}
 
     # data
 
     def _create_schema(self, request):
-        sr.parse_schema(request.get("schema"))
-        arn = self._make("schema", request.get("name"), fields=request["schema"])
-        return {"schemaArn": arn}
+        sr.parse_schema(request["schema"])
+        return self._make("schema", request["name"], **request)
 
     def _create_dataset_group(self, request):
-        empty = {"items": {}, "bulk": [], "past": {}, "imports": 0, "categorical": []}
-        return {"datasetGroupArn": self._make("dataset-group", request.get("name"), **empty)}
+        empty = {"items": {}, "imported": [], "streamed": [], "past": {}, "categorical": []}
+        return self._make("datasetGroup", request["name"], **request, **empty, imports=0)
 
     def _create_dataset(self, request):
-        group = self.thing(request.get("datasetGroupArn"), "dataset-group")
-        kind = str(request.get("datasetType")).capitalize()
-        text = self.thing(request.get("schemaArn"), "schema")["fields"]
+        group = self.thing(request["datasetGroupArn"], "datasetGroup")
+        kind = request["datasetType"].capitalize()
+        text = self.thing(request["schemaArn"], "schema")["schema"]
         fields, marked = sr.parse_schema(text, kind)
-        more = {"type": kind, "fields": fields, "group": request["datasetGroupArn"]}
-        arn = self._make("dataset", f"{group['name']}-{kind.lower()}", **more)
+        about = request | {"datasetType": kind, "fields": fields}
+        made = self._make("dataset", f"{group['name']}-{kind.lower()}", **about)
         group["categorical"] += marked
-        return {"datasetArn": arn}
+        return made
 
     def _create_dataset_import_job(self, request):
-        dataset = self.thing(request.get("datasetArn"), "dataset")
-        mode = sr.one_of(request, "importMode", ("FULL", "INCREMENTAL"))
-        address = str((request.get("dataSource") or {}).get("dataLocation"))
-        path = (self.buckets / address.removeprefix("s3://")[:200]).resolve()
-        inside = address.startswith("s3://") and path.is_relative_to(self.buckets)
-        fine = inside and path.is_file()
+        dataset, address = self.thing(request["datasetArn"], "dataset"), request["dataSource"]
+        address = address.get("dataLocation", "")
+        path = (self.buckets / address.removeprefix("s3://")).resolve()
+        fine = address.startswith("s3://") and path.is_relative_to(self.buckets)
+        fine = fine and path.is_file()
         sr.need(fine, f"dataLocation is no file's s3://… address: {address[:80]!r}")
-        group, items = self.things[dataset["group"]], dataset["type"] == "Items"
-        first = not group["items" if items else "bulk"]
-        sr.need(mode == "FULL" or not first, "the first import of a dataset must be FULL")
-        more = {"importMode": mode, "datasetArn": request["datasetArn"]}
-        more["status"] = "CREATE PENDING"
+        group, what = self.things[dataset["datasetGroupArn"]], "imported"
+        what = "items" if dataset["datasetType"] == "Items" else what
+        about = {"importMode": "FULL", "status": "CREATE PENDING"} | request
+        kept = about["importMode"] == "INCREMENTAL"
+        sr.need(group[what] or not kept, "the first import of a dataset must be FULL")
         with self.lock:
-            arn = self._make("dataset-import-job", request.get("jobName"), **more)
+            made = self._make("datasetImportJob", request["jobName"], **about)
+        outcome, rows = {"status": "ACTIVE"}, None
         try:
             rows = sr.read_rows(path.read_text("utf-8"), dataset["fields"], self.clock())
-            kept = mode == "INCREMENTAL"
-            if items:
-                found = {row["ITEM_ID"]: row for row in rows}
-                changed = {"items": (group["items"] if kept else {}) | found}
-            else:
-                changed = self._imported(dataset["group"], rows, kept)
-            outcome = {"status": "ACTIVE"}
+            found = sr.events_of(rows) if what == "imported" else rows
         except Exception as error:  # nothing of a bad file is taken
-            changed = {}
             outcome = {"status": "CREATE FAILED", "failureReason": str(error)[:500]}
         with self.lock:
-            late = self.streamed[dataset["group"]][changed.pop("seen", MOST_EVENTS) :]
-            group |= changed
-            for event in late:  # that came while the file was read
-                self._remember_past(group, event)
-            self.things[arn] |= outcome | {"lastUpdatedDateTime": self.clock()}
-        return {"datasetImportJobArn": arn}
-
-    def _imported(self, group, rows, kept):
-        """What changes in the group of these interactions; `seen` streamed events are in it."""
-        streamed = list(self.streamed[group])
-        bulk = sr.merged(self.things[group]["bulk"] if kept else [], sr.events_of(rows))
-        found = {"bulk": bulk, "past": past_of([*bulk, *streamed]), "seen": len(streamed)}
-        return found | {"imports": self.things[group]["imports"] + 1}
+            if rows and what == "items":
+                new = {row["ITEM_ID"]: row for row in found}
+                group["items"] = (group["items"] if kept else {}) | new
+            elif rows:
+                old = group["imported"] if kept else []
+                group["imported"] = list(dict.fromkeys([*old, *found]))
+                group["past"] = sr.past_of([*group["imported"], *group["streamed"]])
+                group["imports"] += not kept
+            self.things[made["datasetImportJobArn"]] |= outcome
+            self.things[made["datasetImportJobArn"]]["lastUpdatedDateTime"] = self.clock()
+        return made
 
     def _create_event_tracker(self, request):
-        self.thing(request.get("datasetGroupArn"), "dataset-group")
-        tracking, group = str(uuid.uuid4()), request["datasetGroupArn"]
-        arn = self._make("event-tracker", request.get("name"), group=group)
-        self.trackers[tracking] = group
-        return {"eventTrackerArn": arn, "trackingId": tracking}
+        self.thing(request["datasetGroupArn"], "datasetGroup")
+        tracking = str(uuid.uuid4())
+        made = self._make("eventTracker", request["name"], **request, trackingId=tracking)
+        self.trackers[tracking] = request["datasetGroupArn"]
+        return made | {"trackingId": tracking}
 
     def put_events(self, request):
         """Take up to ten events of one user, all of them or none; who has no userId is known by
         the sessionId. What came before, by its eventId or in every field, changes nothing."""
         sr.checked("PutEvents", request)
-        group, given = self.trackers.get(request.get("trackingId")), request.get("eventList")
-        fine = group and isinstance(given, list) and 1 <= len(given) <= 10
-        sr.need(fine, "trackingId must be a tracker's, and eventList hold 1 to 10 events")
-        user = request.get("userId") or request.get("sessionId")
-        sr.names("userId or sessionId", [user])
-        events = [sr.parse_event(user, one, self.clock()) for one in given]
+        arn = self.trackers.get(request["trackingId"])
+        sr.need(arn, "trackingId must be a tracker's")
+        user, given = request.get("userId", request["sessionId"]), request["eventList"]
         with self.lock:
-            room = MOST_EVENTS - len(self.streamed[group]) - len(events)
+            group, lists = self.things[arn], self.answered.get(arn, {})
+            events = [sr.parse_event(user, one, self.clock(), lists) for one in given]
+            room = MOST_EVENTS - len(group["streamed"]) - len(events)
             sr.need(room >= 0, f"{MOST_EVENTS} streamed events are held; import them")
             for one, event in zip(given, events, strict=True):
-                key = group, one.get("eventId") or event
-                if not sr.remember(self.event_ids, key, MOST_IDS):
-                    continue
-                event = sr.resolved(event, self.answered.get(group, {}))
-                self.streamed[group].append(event)
-                self._remember_past(self.things[group], event)
+                key = arn, one.get("eventId") or event
+                if sr.remember(self.event_ids, key, MOST_IDS):
+                    group["streamed"].append(event)
+                    for user, rows in sr.past_of([event]).items():
+                        group["past"].setdefault(user, []).extend(rows)
         return {}
-
-    @staticmethod
-    def _remember_past(group, event):
-        if event.kind == "click" and event.item is not None:
-            bisect.insort(group["past"].setdefault(event.user, []), (event.time, event.item))
 
 
 def started(folder):

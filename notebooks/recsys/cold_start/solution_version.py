@@ -11,7 +11,6 @@ version.pt, whole or not at all, and ends when its input is closed.
 import dataclasses
 import functools
 import json
-import math
 import os
 import sys
 import threading
@@ -49,8 +48,7 @@ class Version:
 
     @functools.cached_property
     def age_hours(self):  # (I,), when the latest interaction happened
-        ages = [(self.latest - self.created[name]) / 3600 for name in self.items]
-        return torch.tensor(ages, dtype=torch.float64)
+        return _hours(self.latest - self.created[name] for name in self.items)
 
 
 def creation_times(items, events, known=None, latest=0.0):
@@ -61,9 +59,7 @@ def creation_times(items, events, known=None, latest=0.0):
     for event in events:
         if event.item is not None:
             first[event.item] = min(first.get(event.item, event.time), event.time)
-    given = {
-        name: (items.get(name) or {}).get("CREATION_TIMESTAMP") for name in [*items, *first]
-    }
+    given = {n: items.get(n, {}).get("CREATION_TIMESTAMP") for n in [*items, *first]}
     return {n: float(first.get(n, latest) if t is None else t) for n, t in given.items()}
 
 
@@ -72,8 +68,7 @@ def category_table(items, names, fields=("GENRES",), vocabulary=None):
     given vocabulary lacks counts as nothing, and so does null."""
 
     def told(name):
-        row = items.get(name) or {}
-        pairs = ((field, row.get(field) or "") for field in fields)
+        pairs = ((field, items.get(name, {}).get(field) or "") for field in fields)
         return {f"{field}={part}" for field, text in pairs for part in text.split("|") if part}
 
     if vocabulary is None:
@@ -87,39 +82,41 @@ def slate_log(events, item_at, user_at):
     """The SlateLog of these events, each with the list that was shown as its impression.
 
     Events of one user and one list belong together, for half an hour where the list has no id,
-    so what was clicked there is nobody's negative. A click without a list, or on what its list
-    does not hold, has no position. Events of another kind than "click" tell what was seen.
+    so what was taken there is nobody's negative. What was taken without a list, or is not in
+    its list, has no position. An event that only tells what was seen, without a list, is one.
     """
     rows, latest = [], {}
     for event in sorted(events, key=lambda event: event.time):
-        key = event.user, event.impression, event.recommendation
+        alone = (event.item,) if event.item is not None and not event.engaged else ()
+        shown = event.impression or alone
+        key = event.user, shown, event.recommendation
         row = latest.get(key)
         late = row and not event.recommendation and event.time - row[0] > TOGETHER
-        if row is None or late or not event.impression:
-            row = latest[key] = event.time, event.user, event.impression, set()
+        if row is None or late or not shown:
+            row = latest[key] = event.time, event.user, shown, set()
             rows.append(row)
-        if event.kind == "click" and event.item is not None:
+        if event.engaged:
             row[3].add(event.item)
     return _packed([row for row in rows if row[1] in user_at], item_at, user_at)
 
 
 def _packed(rows, item_at, user_at):
     found = []
-    for time, user, shown, clicked in rows:
+    for time, user, shown, taken in rows:
         places = [(item, at) for at, item in enumerate(shown) if item in item_at]
-        places += [(item, UNKNOWN) for item in sorted(clicked - set(shown)) if item in item_at]
+        places += [(item, UNKNOWN) for item in sorted(taken - set(shown)) if item in item_at]
         if places:
-            found.append((time, user_at[user], places, clicked))
-    shape = len(found), max((len(places) for _, _, places, _ in found), default=1)
-    items, clicks = torch.full(shape, UNKNOWN), torch.zeros(shape, dtype=torch.bool)
-    position = items.clone()
-    for row, (_, _, places, clicked) in enumerate(found):
-        for at, (item, place) in enumerate(places):
-            items[row, at], position[row, at] = item_at[item], place
-            clicks[row, at] = item in clicked
-    user = torch.tensor([row[1] for row in found], dtype=torch.long)
-    hour = torch.tensor([row[0] / 3600 for row in found], dtype=torch.float64)
-    return SlateLog(user, hour, items, position, clicks)
+            cells = [(item_at[item], at, item in taken) for item, at in places]
+            found.append((user_at[user], time, cells))
+    width = max((len(cells) for *_, cells in found), default=1)
+    padded = [cells + [(UNKNOWN, UNKNOWN, False)] * (width - len(cells)) for *_, cells in found]
+    items, position, taken = torch.tensor(padded).long().reshape(len(found), width, 3).unbind(2)
+    user = torch.tensor([user for user, *_ in found], dtype=torch.long)
+    return SlateLog(user, _hours(time for _, time, _ in found), items, position, taken.bool())
+
+
+def _hours(seconds):
+    return torch.tensor(list(seconds), dtype=torch.float64) / 3600
 
 
 def full(events, items, recipe=None, weight=0.0, categorical=("GENRES",)):
@@ -131,20 +128,16 @@ def full(events, items, recipe=None, weight=0.0, categorical=("GENRES",)):
     names, people = sorted(created), list(dict.fromkeys(event.user for event in events))
     table, categories = category_table(items, names, categorical)
     log = slate_log(events, _places(names), _places(people))
-    need(log.clicks_SK.any(), "no event is a click, so nothing is learned")
-    users, metrics = len(people), {}
-    tested = torch.zeros(users, dtype=torch.bool)
+    need(log.clicks_SK.any(), "all events only tell what was seen, so nothing is learned")
+    hours, users, metrics = _hours(created[name] for name in names), len(people), {}
     luck = torch.Generator().manual_seed(recipe.seed)
-    tested[torch.randperm(users, generator=luck)[: users // 10]] = True
+    tested = torch.randperm(users, generator=luck) < users // 10
     if (log.clicks_SK.sum(1)[tested[log.user_S]]).sum() >= 10 * tested.sum() > 0:
         rest = log.rows(~tested[log.user_S])
-        net = item_network.train(rest, table, users, recipe)
-        known = item_network.beliefs(net, rest, users, recipe)
-        hours = torch.tensor([created[name] / 3600 for name in names], dtype=torch.float64)
+        net, known = item_network.learned(rest, table, hours, users, recipe)
         cold = item_network.is_cold(hours, latest / 3600, CUTOFF_DAYS)
         metrics = offline_metrics(net, known, log, tested, weight, cold, generator=luck)
-    net = item_network.train(log, table, users, recipe)
-    known = item_network.beliefs(net, log, users, recipe)
+    net, known = item_network.learned(log, table, hours, users, recipe)
     return Version(names, categories, created, latest, net, known, metrics)
 
 
@@ -162,10 +155,8 @@ def update(version, events, items, history):
     people = list(dict.fromkeys(event.user for event in events))
     log, known = slate_log(events, version.at, _places(people)), version.known
     if len(log):
-        past = [history.get(user, ()) for user in people]
-        theta = version.net.examined(log.position_SK).detach()
-        evidence = states_before(version, past, log), log.items_SK, theta, log.clicks_SK
-        known = item_network.update(known, *evidence)
+        phi = states_before(version, [history.get(user, ()) for user in people], log)
+        known = item_network.read_lists(known, version.net, phi, log)
     return replace(version, known=known, created=times, latest=latest)
 
 
@@ -183,24 +174,17 @@ def _extended(version, new, items):
 
 
 @torch.no_grad()
-def states_before(version, past, log, together=500):
+def states_before(version, past, log):
     """(S, P): each list's state, after its user's clicks before it; `past` is [(time, item), …]
-    for each user. Each history is read once, not once a list: so all of it, and not the latest
-    LONGEST clicks."""
-    known = [[(t, version.at[i]) for t, i in rows if i in version.at] for rows in past]
-    phi = torch.zeros(len(log), version.known.mean_IP.shape[1])
-    for first in range(0, len(known), together):
-        part = known[first : first + together]
-        most = max(map(len, part), default=0) or 1
-        padding = [(math.inf, UNKNOWN)] * most
-        padded = [(rows + padding)[:most] for rows in part]
-        item_UT = torch.tensor([[item for _, item in rows] for rows in padded])
-        states = version.net.states(item_UT, version.known.mean_IP)
-        chosen = ((log.user_S >= first) & (log.user_S < first + together)).nonzero()[:, 0]
-        user, when = log.user_S[chosen] - first, 3600 * log.hour_S[chosen] - 1e-3
-        times = torch.tensor([[t for t, _ in rows] for rows in padded], dtype=torch.float64)
-        before = torch.searchsorted(times[user], when[:, None])[:, 0]
-        phi[chosen] = states[user, before]
+    for each user. A history is read once, not once a list: so all of it, not the LONGEST."""
+    phi, at = torch.zeros(len(log), version.known.mean_IP.shape[1]), version.at
+    for user, rows in enumerate(past):
+        lists = (log.user_S == user).nonzero()[:, 0]
+        rows = [(time, at[item]) for time, item in rows if item in at]
+        items = torch.tensor([[item for _, item in rows] or [UNKNOWN]])
+        times = torch.tensor([time for time, _ in rows], dtype=torch.float64)
+        before = torch.searchsorted(times, 3600 * log.hour_S[lists] - 1e-3)
+        phi[lists] = version.net.states(items, version.known.mean_IP)[0, before]
     return phi
 
 
@@ -234,28 +218,19 @@ def answer(version, clicks, weight, cutoff_days, count, among=None, generator=No
 
 def similar(version, item, count):
     """The items whose vectors point most nearly the same way, by cosine."""
-    at = version.at
-    need(item in at, f"item {item!r} is not in the solution version")
-    vectors = version.known.mean_IP[:, :-1]  # the last number is the same for every user
+    need(item in version.at, f"item {item!r} is not in the solution version")
+    vectors, at = version.known.mean_IP[:, :-1], version.at[item]  # all users share the last
     vectors = torch.nn.functional.normalize(vectors, dim=1)
-    near = vectors @ vectors[at[item]]
-    near[at[item]] = -torch.inf
+    near = vectors @ vectors[at]
+    near[at] = -torch.inf
     best = near.topk(min(count, len(near) - 1))
     return [(version.items[row], float(near[row])) for row in best.indices.tolist()]
 
 
-def _network(weights):
-    width, places = weights["gru.weight_hh_l0"].shape[1], len(weights["place_K"]) + 1
-    net = ItemNetwork(weights["genres_IG"], width, places)
-    net.load_state_dict(weights)
-    return net.eval()
-
-
 def save(version, path):
     """Write a version whole or not at all: a reader never sees half a file."""
-    names = [field.name for field in dataclasses.fields(Version)]
-    fields = {n: getattr(version, n) for n in names if n not in ("net", "known")}
-    kept = {"fields": fields, "net": version.net.state_dict(), "known": vars(version.known)}
+    kept = {field.name: getattr(version, field.name) for field in dataclasses.fields(Version)}
+    kept |= {"net": version.net.state_dict(), "known": vars(version.known)}
     torch.save(kept, f"{path}.part")
     os.replace(f"{path}.part", path)
 
@@ -263,7 +238,11 @@ def save(version, path):
 def load(path):
     """The Version of a file, which may hold tensors, numbers and texts alone: no code runs."""
     kept = torch.load(path, weights_only=True)
-    return Version(net=_network(kept["net"]), known=Beliefs(**kept["known"]), **kept["fields"])
+    weights, known = kept.pop("net"), Beliefs(**kept.pop("known"))
+    width, places = weights["gru.weight_hh_l0"].shape[1], len(weights["place_K"]) + 1
+    net = ItemNetwork(weights["genres_IG"], width, places)
+    net.load_state_dict(weights)
+    return Version(net=net.eval(), known=known, **kept)
 
 
 def main(folder):

@@ -21,7 +21,7 @@ TOLD = {"places": 2, "weight": 0, "cutoff": 30, "most": 30}
 TOLD["items"] = [
     film("a", 1.0, 300),
     film("b", 0.5, 300),
-    film("c", 0.0, 2.0),
+    film("c", 0.0, 2.0, sd=2.0, draws=(1.0, -1.0)),
     film("d", -9, 1),
 ]
 
@@ -43,7 +43,7 @@ def test_weight_and_cut_off_move_the_list(browser):
     page = visit(browser, TOLD)
     assert shown(page) == "a b"
     page.get_by_label("Exploration weight").fill("1")
-    assert shown(page) == "c a"  # 0 + 1 x 1 x 2
+    assert shown(page) == "c a"  # 0 + 1 x 2 x 1
     page.get_by_label("Cut-off age").fill("2")
     assert shown(page) == "a b"  # c is exactly at the cut-off
     page.get_by_label("Cut-off age").fill("2.5")

@@ -42,7 +42,7 @@ def test_clicks_have_the_chance_that_the_law_says():
 
 def test_lower_places_are_examined_less():
     theta = click_world.examination(10)
-    assert theta[0] == 1 and (theta.diff() < 0).all()
+    torch.testing.assert_close(theta, torch.tensor([k**-0.6 for k in range(1, 11)]))
 
 
 def test_what_was_clicked_attracts_no_more():
@@ -62,6 +62,33 @@ def test_luck_belongs_to_the_user_and_the_item_not_to_the_list():
     assert torch.equal(one.show(users, first, 3)[:, 0], other.show(users, second, 3)[:, 0])
     assert torch.equal(one.requests(5, 7), other.requests(5, 7))
     assert not torch.equal(one.requests(5, 7), one.requests(6, 7))
+
+
+def test_an_item_has_the_same_luck_wherever_it_stands_if_it_is_looked_at(monkeypatch):
+    monkeypatch.setattr(click_world, "examination", lambda places, _: torch.ones(places))
+    one, users, items = small(), torch.arange(40), torch.arange(10).expand(40, 10)
+    other = copy.deepcopy(one)
+    clicks = one.show(users, items, 3)
+    assert clicks.any() and torch.equal(clicks, other.show(users, items.flip(1), 3).flip(1))
+
+
+def test_the_older_recommender_showed_what_fits_better_than_chance():
+    users, better = torch.arange(200), []
+    for quality in (0.0, 0.5):
+        world = small(users=200, warm=100)
+        truth = world.attraction(users, -336)
+        log = click_world.history(world, days=1, quality=quality)
+        better.append(float(truth[log.user_S[:, None], log.items_SK].mean() / truth.mean()))
+    everybody = small(warm=100).items / 100  # those to come have no chance yet
+    assert abs(better[0] / everybody - 1) < 0.08 and better[1] > 1.2 * better[0]
+
+
+@pytest.mark.parametrize("known", [0.2, 0.7])
+def test_genres_tell_the_known_share_of_an_item_s_numbers_and_nothing_of_its_quality(known):
+    world = small(warm=4000, known=known)
+    told = world.genres_IG @ torch.linalg.lstsq(world.genres_IG, world.latent_ID).solution
+    assert abs(told.var() / world.latent_ID.var() - known) < 0.05
+    assert abs(world.quality_I.std() - 0.8) < 0.03  # of 4,000: known to about 1 %
 
 
 def test_the_log_of_news_holds_items_of_every_age():
@@ -84,25 +111,31 @@ def test_genres_are_noisy_for_about_the_share_that_was_asked():
     assert torch.equal(click_world.noisy_genres(world, 0.0), world.genres_IG)
 
 
-def test_without_impressions_only_clicks_and_drawn_items_that_existed_remain():
+def test_an_application_sends_all_or_less():
     world = small(each_day=24)
     log = click_world.history(world)
-    seen = click_world.without_impressions(log, world)
-    assert len(seen) == int(log.clicks_SK.any(1).sum())
-    assert (seen.position_SK == UNKNOWN).all()
-    assert int(seen.clicks_SK.sum()) == int(log.clicks_SK.sum())
-    drawn = seen.items_SK[~seen.clicks_SK]
-    hours = seen.hour_S[:, None].expand_as(seen.items_SK)[~seen.clicks_SK]
-    assert (world.created_I[drawn.clamp(min=0)] <= hours)[drawn >= 0].all()
-    for row in range(20):
-        clicked = set(seen.items_SK[row][seen.clicks_SK[row]].tolist())
-        assert not clicked & set(seen.items_SK[row][~seen.clicks_SK[row]].tolist())
-    first, second = (log.rows((log.hour_S == hour).nonzero()[:, 0]) for hour in (-336, -324))
-    second.items_SK, second.clicks_SK = first.items_SK, first.clicks_SK
-    parts = [click_world.without_impressions(part, world) for part in (first, second)]
-    assert (parts[0].items_SK != parts[1].items_SK).any(1).all()  # other items in every hour
-    empty = log.rows(~log.clicks_SK.any(1))
-    assert len(click_world.without_impressions(empty, world)) == 0
+    sent, rows = click_world.as_sent(log)
+    assert sent is log and rows.tolist() == [*range(len(log))]
+    sent, rows = click_world.as_sent(log, "no places")
+    assert (sent.position_SK == UNKNOWN).all() and torch.equal(sent.items_SK, log.items_SK)
+    assert rows.tolist() == [*range(len(log))] and (log.position_SK >= 0).all()
+    sent, rows = click_world.as_sent(log, "lists with a click")
+    assert torch.equal(sent.items_SK, log.items_SK[log.clicks_SK.any(1)])
+    assert torch.equal(log.user_S[rows], sent.user_S) and sent.clicks_SK.any(1).all()
+    with pytest.raises(ValueError, match="nobody sends"):
+        click_world.as_sent(log, "everything")
+
+
+def test_clicks_alone_are_a_row_each_without_a_place():
+    log = click_world.history(small())
+    sent, rows = click_world.as_sent(log, "clicks")
+    assert sent.items_SK.shape == (int(log.clicks_SK.sum()), 1) and sent.clicks_SK.all()
+    assert (sent.position_SK == UNKNOWN).all()
+    assert torch.equal(log.hour_S[rows], sent.hour_S) and torch.equal(
+        log.user_S[rows], sent.user_S
+    )
+    assert torch.equal(sent.items_SK[:, 0], log.items_SK[log.clicks_SK])
+    assert len(click_world.as_sent(log.rows(~log.clicks_SK.any(1)), "clicks")[0]) == 0
 
 
 @pytest.mark.parametrize("bad", [{"users": 0}, {"warm": 0}, {"latent": 0}, {"known": 1.2}])

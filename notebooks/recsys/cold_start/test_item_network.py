@@ -66,6 +66,74 @@ def test_the_loss_is_the_model_of_the_docstring(fitted):
     assert count == 10
 
 
+def lists(items, clicks, places, hours):
+    items, clicks, places = map(torch.tensor, (items, clicks, places))
+    return SlateLog(torch.zeros(len(items)).long(), torch.tensor(hours), items, places, clicks)
+
+
+def test_more_than_clicks_is_known_of_a_list_with_a_place_or_something_unclicked():
+    X = UNKNOWN
+    log = lists(
+        [[1, X], [1, 2], [1, X], [1, 2], [X, X]],
+        [[True, False], [True, True], [True, False], [True, False], [False, False]],
+        [[X, X], [X, X], [0, X], [X, X], [X, X]],
+        [0.0] * 5,
+    )
+    assert item_network.told(log).tolist() == [False, False, True, True, False]
+
+
+def test_negatives_are_drawn_for_clicks_without_a_list_alone_from_what_was_there():
+    log = lists(
+        [[7, UNKNOWN], [5, 3]] * 50,
+        [[True, False], [True, False]] * 50,
+        [[UNKNOWN, UNKNOWN], [0, 1]] * 50,
+        [20.0, 20.0] * 50,
+    )
+    created = torch.tensor([0.0, 30.0, 5.0, 0.0, 20.0, 1.0, 25.0, -9.0])
+    found = item_network.with_drawn(log, created)
+    assert torch.equal(found.items_SK[1::2, :2], log.items_SK[1::2])
+    assert (found.items_SK[1::2, 2:] == UNKNOWN).all()
+    drawn = found.items_SK[::2, 1:]
+    assert (found.items_SK[::2, 0] == 7).all() and found.clicks_SK.sum() == log.clicks_SK.sum()
+    assert set(drawn.unique().tolist()) == {UNKNOWN, 0, 2, 3, 4, 5}  # not 1, 6; 7 was clicked
+    assert (found.position_SK[::2] == UNKNOWN).all()
+    other = item_network.with_drawn(log, created, 1)
+    assert not torch.equal(found.items_SK, other.items_SK)
+    told = log.rows(torch.arange(100) % 2 == 1)
+    assert item_network.with_drawn(told, created) is told
+
+
+def test_beside_longer_lists_a_click_alone_gets_no_more_than_nine_others():
+    wide = [[*range(25)], [3] + 24 * [UNKNOWN]]
+    clicks = [[True] + 24 * [False]] * 2
+    log = lists(wide, clicks, [[*range(25)], 25 * [UNKNOWN]], [0.0] * 2)
+    found = item_network.with_drawn(log, torch.zeros(500))
+    assert torch.equal(found.items_SK[0], log.items_SK[0])
+    assert (found.items_SK[1, :10] >= 0).all() and (found.items_SK[1, 10:] == UNKNOWN).all()
+
+
+def test_a_user_s_clicks_before_anything_was_there_stay_clicks_alone():
+    log = lists([[0]], [[True]], [[UNKNOWN]], [-5.0])
+    found = item_network.with_drawn(log, torch.zeros(3))
+    assert found.items_SK.tolist() == [[0] + 9 * [UNKNOWN]]
+
+
+def test_an_update_reads_what_was_shown_and_leaves_clicks_alone(fitted):
+    _, _, net, _, known = fitted
+    log = lists(
+        [[1, UNKNOWN], [2, 3]],
+        [[True, False], [True, False]],
+        [[UNKNOWN] * 2, [1, 0]],
+        [0.0] * 2,
+    )
+    phi = item_network.with_one(torch.randn(2, 6))
+    after = item_network.read_lists(known, net, phi, log)
+    theta = net.examined(log.position_SK[1:]).detach()
+    wanted = item_network.update(known, phi[1:], log.items_SK[1:], theta, log.clicks_SK[1:])
+    assert torch.equal(after.mean_IP, wanted.mean_IP)
+    assert (after.mean_IP != known.mean_IP).any(1).nonzero()[:, 0].tolist() == [2, 3]
+
+
 def test_unknown_items_are_no_negatives(fitted):
     world, log, net, _, _ = fitted
     history, before = item_network.sequences(log, world.users)
@@ -89,6 +157,16 @@ def test_training_learns_places_and_uses_the_last_list():
     changed.clicks_SK[-1] = ~changed.clicks_SK[-1]
     other = item_network.train(changed, world.genres_IG, 40, recipe)
     assert not torch.equal(net.offset_IP, other.offset_IP)
+
+
+def test_every_user_is_in_one_step_before_anyone_is_in_a_second(fitted, monkeypatch):
+    world, log, _, _, _ = fitted
+    steps, real = [], item_network.loss_of
+    spy = lambda *a: steps.append(set(a[1].user_S[a[5]].tolist())) or real(*a)  # noqa: E731
+    monkeypatch.setattr(item_network, "loss_of", spy)
+    item_network.train(log, world.genres_IG, 60, Recipe(width=4, steps=4, batch=32))
+    assert [len(one) for one in steps] == [32, 28, 32, 28]
+    assert steps[0] | steps[1] == steps[2] | steps[3] == {*range(60)} and steps[0] != steps[2]
 
 
 def test_the_prior_holds_the_offsets_near_the_tower(fitted):

@@ -18,7 +18,11 @@ RECIPE = Recipe(width=4, steps=20)
 def start():
     world = click_world.draw(11, users=60, warm=60, cold=12, each_day=24, days=2)
     log = click_world.history(world)
-    return world, log, policy_run.fit(log, world.genres_IG, world.users, RECIPE)
+    return (
+        world,
+        log,
+        policy_run.fit(log, world.genres_IG, world.created_I, world.users, RECIPE),
+    )
 
 
 def ran(start, policy, days=1, **more):
@@ -56,6 +60,52 @@ def test_ndcg_is_one_for_who_knows_and_less_for_others(start, monkeypatch):
     assert abs(policy_run.last_lists(world, model, Policy(), 24)["ndcg"] - 1) < 1e-6
     monkeypatch.setattr(item_network, "scores", lambda *_: -chance)
     assert policy_run.last_lists(world, model, Policy(), 24)["ndcg"] < 0.5
+
+
+def test_ndcg_counts_each_place_by_its_looks(start, monkeypatch):
+    world, _, model = start
+    score = torch.rand(60, world.items, generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr(item_network, "scores", lambda *_: score)
+    shares = []
+    for row, rank in zip(world.attraction(torch.arange(60), 24), score, strict=True):
+        order = sorted((row > 0).nonzero()[:, 0].tolist(), key=lambda item: -rank[item])
+        lists = row[order[:10]], row.sort(descending=True).values
+        earned, best = (sum(list_[k] * (k + 1) ** -0.6 for k in range(10)) for list_ in lists)
+        shares.append(float(earned / best))
+    found = policy_run.last_lists(world, model, Policy(), 24)["ndcg"]
+    assert found == pytest.approx(sum(shares) / 60, rel=1e-4)
+
+
+def test_the_last_lists_are_the_policy_s_own(start):
+    """Its doubt, its items' times as they are told, and no new ones where none are shown."""
+
+    def lists(**more):
+        return policy_run.last_lists(*start[::2], Policy(**more), 24)
+
+    plain, drawn = lists(), lists(weight=1.0)
+    assert lists(weight=1.0, doubt=0.0) == lists(weight=1.0, time_factor=0.001) == plain
+    assert plain != drawn != lists(weight=1.0, doubt=9.0) != plain
+    old = lists(weight=1.0, doubt=9.0, old_only=True)
+    assert old == lists(old_only=True) != plain
+    assert lists(weight=1.0, time_factor=1000.0) != drawn
+
+
+def test_draws_are_new_in_every_hour(start):
+    world, _, model = start
+    users = torch.arange(30)
+    for weight in (0.0, 1.0):
+        about = Policy(weight=weight), model, None, users, model.state_UP[users]
+        lists = [policy_run._lists(world, *about, hour) for hour in (60, 61)]  # all are there
+        assert torch.equal(*lists) == (weight == 0)
+
+
+def test_an_update_reads_each_list_with_the_state_before_its_own_clicks(start, monkeypatch):
+    shown, read, lists, updated = [], [], policy_run._lists, policy_run._updated
+    spy = lambda *a: shown.append(a[5].clone()) or lists(*a)  # noqa: E731
+    monkeypatch.setattr(policy_run, "_lists", spy)
+    monkeypatch.setattr(policy_run, "_updated", lambda *a: read.append(a[1]) or updated(*a))
+    ran(start, Policy(update=1))
+    assert len(read) == 23 and all(map(torch.equal, read, shown[:-1]))
 
 
 def test_coverage_counts_each_item_that_stands_in_a_list_once(start, monkeypatch):
@@ -177,42 +227,103 @@ def test_after_full_training_no_list_counts_twice(start, monkeypatch):
     assert read == [15] * (23 + 23)
 
 
-def test_without_impressions_each_list_keeps_its_own_state(start, monkeypatch):
+def updated(start, monkeypatch, policy):
+    """What an UPDATE hands on after four lists, two of them with a click."""
     world, _, model = start
     clicks = torch.zeros(4, 10, dtype=torch.bool)
     clicks[[1, 3], 2] = True
     part = click_world.slates(torch.arange(4), 5.0, torch.arange(40).reshape(4, 10), clicks)
     phi, seen = torch.randn(4, 5), []
     monkeypatch.setattr(item_network, "update", lambda *a: seen.append(a) or a[0])
-    policy = Policy(update=1, impressions=False)
-    policy_run._updated(model, [(phi, part)], world, policy, None)
-    assert torch.equal(seen[0][1], phi[[1, 3]])
-    assert seen[0][2][seen[0][4]].tolist() == [12, 32]
+    policy_run._updated(model, phi, part, policy, world.created_I)
+    return phi, seen[0]
 
 
-def test_popularity_shrinks_to_the_mean_rate(start):
+def test_lists_with_a_click_alone_keep_their_own_states(start, monkeypatch):
+    policy = Policy(update=1, sends="lists with a click")
+    phi, (_, state, items, _, clicks) = updated(start, monkeypatch, policy)
+    assert torch.equal(state, phi[[1, 3]]) and items[clicks].tolist() == [12, 32]
+    assert items.shape == (2, 10)
+
+
+def test_clicks_without_their_lists_move_no_item_unless_negatives_are_drawn(start, monkeypatch):
+    policy = Policy(update=1, sends="clicks")
+    _, (_, state, items, _, _) = updated(start, monkeypatch, policy)
+    assert len(state) == len(items) == 0
+    phi, (_, state, items, theta, clicks) = updated(
+        start, monkeypatch, replace(policy, draws=True)
+    )
+    assert torch.equal(state, phi[[1, 3]]) and items[clicks].tolist() == [12, 32]
+    assert items.shape == (2, 10) and (theta == 1).all()
+
+
+def test_a_run_without_lists_updates_nothing_and_its_full_training_draws(start, monkeypatch):
+    """The service's own answer to clicks alone: the same function, the same drawn negatives."""
+    seen, train = [], item_network.train
+    monkeypatch.setattr(
+        item_network, "train", lambda log, *a: seen.append(log) or train(log, *a)
+    )
     world, log, model = start
-    found = policy_run.Popularity(log.rows(slice(0, 40)), model.net)
-    mean = found.clicks_I.sum() / found.looks_I.sum()
-    never = found.looks_I == 0
-    assert never.any()
-    torch.testing.assert_close(found.score_I[never], mean.expand(int(never.sum())))
-    assert (found.score_I <= (found.clicks_I + 100 * mean) / 100).all()
-    wanted = (found.clicks_I + 100 * mean) / (found.looks_I + 100)
-    torch.testing.assert_close(found.score_I, wanted)
+    alone = click_world.as_sent(log, "clicks")[0]
+    found = ran((world, alone, model), Policy(update=1, sends="clicks"))
+    assert torch.equal(found.model.known.mean_IP, model.known.mean_IP) and not seen
+    ran((world, alone, model), Policy(full=1, sends="clicks"), days=2)
+    assert seen[0].items_SK.shape[1] == 10 and (seen[0].clicks_SK.sum(1) == 1).all()
+    assert len(seen[0]) > len(alone)
 
 
-def test_without_impressions_an_update_sees_clicks_alone(start, monkeypatch):
-    lists = []
-    update = item_network.update
+def test_a_wider_doubt_carries_draws_further_and_changes_no_belief(start):
+    shares = [ran(start, Policy(weight=1.0, doubt=d)).cold_share() for d in (1.0, 3.0)]
+    assert shares[1] > shares[0]
+    none = [ran(start, Policy(doubt=d)).shown_I for d in (1.0, 3.0)]
+    assert torch.equal(*none)
+    assert ran(start, Policy(weight=1.0, doubt=3.0)).model.known is start[2].known
 
-    def look(known, phi, items, theta, clicks):
-        lists.append((theta, clicks))
-        return update(known, phi, items, theta, clicks)
 
-    monkeypatch.setattr(item_network, "update", look)
-    ran(start, Policy(update=1, impressions=False))
-    assert lists and all((theta == 1).all() and clicks.any(1).all() for theta, clicks in lists)
+def test_the_surprise_is_0_and_1_where_the_doubt_is_right(start):
+    """True logits that were drawn around what is believed; one draw an item, for 60 users."""
+    world, _, model = start
+    new = (world.created_I >= 0).nonzero()[:, 0]
+    known = replace(model.known, mean_IP=model.known.mean_IP.clone())
+    width = world.latent_ID.shape[1]
+    own = replace(world, quality_I=torch.zeros(world.items), base=0.0)
+    state = torch.cat([world.tastes_UD, torch.ones(world.users, 1)], 1)
+    eye = 0.25 * torch.eye(width + 1).expand(world.items, -1, -1)
+    luck = torch.Generator().manual_seed(0)
+    mean = torch.cat([world.latent_ID, torch.zeros(world.items, 1)], 1)
+    mean = mean - 0.5 * torch.randn(mean.shape, generator=luck)
+    known = replace(known, mean_IP=mean, covariance_IPP=eye)
+    off, deviation = policy_run.surprise(own, policy_run.Model(model.net, known, state))
+    assert abs(off) < 0.3 and abs(deviation - 1) < 0.15 and len(new) == 60
+    shifted = replace(known, mean_IP=mean - 10 * torch.eye(width + 1)[-1])
+    assert policy_run.surprise(own, policy_run.Model(model.net, shifted, state))[0] > 3
+    narrow = replace(known, covariance_IPP=eye / 4)
+    _, deviation = policy_run.surprise(own, policy_run.Model(model.net, narrow, state))
+    assert abs(deviation - 2) < 0.3
+
+
+def test_popularity_shrinks_to_the_mean_rate_and_learns_every_hour(start, monkeypatch):
+    world, log, model = start
+    clicks, looks = policy_run._looks(log.rows(slice(0, 40)), model.net, world.items)
+    assert clicks.sum() == log.clicks_SK[:40].sum()
+    theta = model.net.examined(log.position_SK[:40]).detach()
+    torch.testing.assert_close(looks.sum(), theta.sum())
+    assert (looks == 0).any()
+    users, hour = torch.arange(3), 5
+    policy, both = POLICIES["popular"], torch.stack([clicks, looks])
+    lists = policy_run._lists(world, policy, model, both, users, None, hour)
+    score = (clicks + 100 * clicks.sum() / looks.sum()) / (looks + 100)
+    hidden = ~world.exists_I(hour) | world.consumed_UI[users]
+    wanted = score.expand(3, -1).masked_fill(hidden, -torch.inf).topk(10)
+    torch.testing.assert_close(score.expand(3, -1).gather(1, lists), wanted.values)
+    read, real = [], policy_run._looks
+    monkeypatch.setattr(policy_run, "_looks", lambda *a: read.append(len(a[0])) or real(*a))
+    held, listed = [], policy_run._lists
+    spy = lambda *a: held.append(float(a[3][1].sum())) or listed(*a)  # noqa: E731
+    monkeypatch.setattr(policy_run, "_lists", spy)
+    ran(start, policy)
+    assert read == [len(log)] + 23 * [15]
+    assert all(later > before for before, later in zip(held, held[1:], strict=False))
 
 
 def test_gini_is_0_for_equal_shares_and_near_1_for_one_item():

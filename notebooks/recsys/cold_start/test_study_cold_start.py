@@ -28,19 +28,26 @@ EXPECTED = {  # arm: (the network that it goes on from, in what its policy is no
     "weight_0_3_hourly_and_full": ("network", {"weight": 0.3, **FULL}),
     "weight_1_hourly_and_full": ("network", {"weight": 1.0, **FULL}),
     "no_new_items": ("network", {"weight": 0.3, **FULL, "old_only": True}),
+    "weight_1_wider_doubt_hourly": ("network", {"weight": 1.0, "doubt": 2.1, **HOURLY}),
     "half_the_genres_wrong": ("network_of_wrong_genres", {"weight": 0.3, **HOURLY}),
     "baseline_half_the_genres_wrong": ("network_of_wrong_genres", {}),
-    "no_impressions": ("network_of_clicks", {"weight": 0.3, **HOURLY, "impressions": False}),
-    "no_impressions_never_updated": (
+    "clicks_alone": ("network_of_clicks", {"weight": 0.3, **HOURLY, "sends": "clicks"}),
+    "clicks_alone_drawn_hourly": (
         "network_of_clicks",
-        {"weight": 0.3, "impressions": False},
+        {"weight": 0.3, **HOURLY, "sends": "clicks", "draws": True},
     ),
+    "lists_with_a_click": (
+        "network_of_lists_with_a_click",
+        {"weight": 0.3, **HOURLY, "sends": "lists with a click"},
+    ),
+    "no_places": ("network_of_no_places", {"weight": 0.3, **HOURLY, "sends": "no places"}),
     "times_in_milliseconds": ("network", {"weight": 0.3, **HOURLY, "time_factor": 1000.0}),
-    "cut_off_of_two_days": ("network", {"weight": 1.0, **HOURLY, "cutoff_days": 2}),
+    "cut_off_of_two_days": ("network", {"weight": 1.0, **HOURLY, "cutoff_days": 2.0}),
 }
 OFFLINE = {"offline_0": 0.0, "offline_0_3": 0.3, "offline_1": 1.0}
 IN_NEWS = ["oracle", "baseline_full", "weight_0_hourly", "weight_0_3_hourly", "weight_1_hourly"]
 IN_NEWS += ["weight_0_hourly_and_full", "weight_0_3_hourly_and_full"]
+IN_NEWS += ["weight_1_wider_doubt_hourly"]
 NEW, SAME = "weight_0_3_hourly_and_full", "weight_0_hourly_and_full"
 OLD, EVERY, MOST, LEAST = (
     "baseline_full",
@@ -48,13 +55,15 @@ OLD, EVERY, MOST, LEAST = (
     "weight_1_hourly",
     "weight_0_hourly",
 )
-BLIND = "no_impressions_never_updated"
+WIDE, ALONE = "weight_1_wider_doubt_hourly", "clicks_alone"
 EVERYWHERE = {  # outcome: (metric, who, over whom)
     "ctr_gain": ("rate", NEW, OLD),
     "update_gain": ("rate", SAME, OLD),
     "explore_full_gain": ("rate", NEW, SAME),
     "explore_gain": ("rate", EVERY, LEAST),
     "explore_all_gain": ("rate", MOST, LEAST),
+    "wider_gain": ("rate", WIDE, MOST),
+    "explore_wider_gain": ("rate", WIDE, LEAST),
     "discovery_faster": ("discovery", NEW, OLD),
     "discovery_update": ("discovery", SAME, OLD),
     "discovery_explore": ("discovery", NEW, SAME),
@@ -69,9 +78,10 @@ IN_FILMS = {
     "never_gain": ("rate", "weight_0_3_never", EVERY),
     "half_the_genres_wrong_gain": ("rate", "half_the_genres_wrong", EVERY),
     "times_in_milliseconds_gain": ("rate", "times_in_milliseconds", EVERY),
-    "no_impressions_gain": ("rate", "no_impressions", EVERY),
-    "no_impressions_never_updated_gain": ("rate", BLIND, EVERY),
-    "random_negatives_gain": ("rate", "no_impressions", BLIND),
+    "clicks_alone_gain": ("rate", ALONE, EVERY),
+    "drawn_hourly_gain": ("rate", "clicks_alone_drawn_hourly", ALONE),
+    "lists_with_a_click_gain": ("rate", "lists_with_a_click", EVERY),
+    "no_places_gain": ("rate", "no_places", EVERY),
     "cutoff_gain": ("rate", "cut_off_of_two_days", MOST),
     "noisy_baseline_gain": (
         "rate",
@@ -91,7 +101,7 @@ DROPS = {
 def test_each_policy_goes_on_from_its_network_in_the_world_that_all_share(declared):
     seen = {at: one for at, one in hold(declared).items() if one.tests}  # networks have none
     names = [*EXPECTED, *OFFLINE] if declared is FILMS else IN_NEWS
-    assert set(seen) == {(name, seed) for name in names for seed in (0, 1)}
+    assert set(seen) == {(name, seed) for name in names for seed in (10, 11)}
     for (name, seed), one in seen.items():
         assert (one.job.train, one.job.choice, one.job.arm.loss) == (None, None, None)
         if name in OFFLINE:
@@ -106,14 +116,19 @@ def test_each_policy_goes_on_from_its_network_in_the_world_that_all_share(declar
         assert Policy(**one.job.arm.setting) == Policy(**changes)
         assert list(one.tests) == ["days"]
         assert one.tests["days"] is seen["oracle", seed].tests["days"]
-    worlds = [seen["oracle", seed].tests["days"] for seed in (0, 1)]
+    worlds = [seen["oracle", seed].tests["days"] for seed in (10, 11)]
     assert not torch.equal(worlds[0].tastes_UD, worlds[1].tastes_UD)
 
 
 @pytest.mark.parametrize("declared", [FILMS, NEWS], ids=["films", "news"])
-def test_what_is_recorded_is_six_worlds_of_which_two_were_added(declared):
-    assert (list(declared.seeds), declared.over) == ([*range(6)], "worlds")
-    assert "after the first four" in declared.added
+def test_what_is_recorded_is_ten_worlds_that_nobody_has_seen(declared):
+    """Worlds 0 to 5 were looked at by an earlier study, 1000 and 1001 chose the settings."""
+    assert (list(declared.seeds), declared.over, declared.added) == (
+        [*range(10, 20)],
+        "worlds",
+        "",
+    )
+    assert not {*range(6), 1000, 1001} & set(declared.seeds)
     sizes = {"users": 400, "warm": 1740, "cold": 191, "days": 8, "visits": 40}
     assert declared.sizes == sizes
 
@@ -137,7 +152,7 @@ def networks():
 
 @pytest.fixture(scope="module")
 def world():
-    return hold(FILMS)["oracle", 0].tests["days"]
+    return hold(FILMS)["oracle", 10].tests["days"]
 
 
 def same(one, other):
@@ -147,38 +162,46 @@ def same(one, other):
 
 
 def test_networks_learn_from_the_log_that_they_are_named_for(networks, world):
-    parts = ("", "_of_clicks", "_of_wrong_genres", "_of_others")
-    assert set(networks) == {(f"network{part}", seed) for part in parts for seed in (0, 1)}
+    parts = ("", "_of_clicks", "_of_wrong_genres", "_of_others", "_of_no_places")
+    parts += ("_of_lists_with_a_click",)
+    assert set(networks) == {(f"network{part}", seed) for part in parts for seed in (10, 11)}
     assert all(one.arm.loss == Recipe() and one.start == "new" for one in networks.values())
-    told = {name: one.train for (name, seed), one in networks.items() if seed == 0}
-    log, genres = told["network"]
-    assert torch.equal(genres, world.genres_IG) and (log.position_SK >= 0).all()
+    given = {name: one.train for (name, seed), one in networks.items() if seed == 10}
+    for name, (_, genres, created) in given.items():
+        assert torch.equal(created, world.created_I)
+        assert torch.equal(genres, world.genres_IG) == (name != "network_of_wrong_genres")
+    log = given["network"][0]
+    assert (log.position_SK >= 0).all() and (log.hour_S < 0).all()
     seen = torch.zeros_like(world.consumed_UI)
-    seen[
-        log.user_S[:, None].expand_as(log.items_SK)[log.clicks_SK], log.items_SK[log.clicks_SK]
-    ] = 1
-    assert torch.equal(seen, world.consumed_UI) and (log.hour_S < 0).all()
-    blind, clear = told["network_of_clicks"]
-    assert torch.equal(clear, genres) and blind.clicks_SK.any(1).all()
+    users = log.user_S[:, None].expand_as(log.items_SK)
+    seen[users[log.clicks_SK], log.items_SK[log.clicks_SK]] = 1
+    assert torch.equal(seen, world.consumed_UI)
+    blind = given["network_of_clicks"][0]
+    assert blind.items_SK.shape == (int(log.clicks_SK.sum()), 1) and blind.clicks_SK.all()
     assert (blind.position_SK == click_world.UNKNOWN).all()
-    assert blind.clicks_SK.sum() == log.clicks_SK.sum()
-    whole, wrong = told["network_of_wrong_genres"]
-    assert same(whole, log) and 0.3 < (wrong != genres).any(1).float().mean() < 0.6
-    rest, clear = told["network_of_others"]
-    assert torch.equal(clear, genres) and same(rest, log.rows(log.user_S % 10 != 0))
-    assert set(trained(NEWS)) == {("network", 0), ("network", 1)}
+    assert sorted(blind.items_SK[:, 0].tolist()) == sorted(log.items_SK[log.clicks_SK].tolist())
+    some = given["network_of_lists_with_a_click"][0]
+    assert same(some, log.rows(log.clicks_SK.any(1))) and len(some) < len(log)
+    nowhere = given["network_of_no_places"][0]
+    assert (nowhere.position_SK == click_world.UNKNOWN).all()
+    assert same(replace(nowhere, position_SK=log.position_SK), log)
+    whole, wrong, _ = given["network_of_wrong_genres"]
+    changed = (wrong != world.genres_IG).any(1).float().mean()
+    assert same(whole, log) and 0.3 < changed < 0.6
+    assert same(given["network_of_others"][0], log.rows(log.user_S % 10 != 0))
+    assert set(trained(NEWS)) == {("network", 10), ("network", 11)}
 
 
 def test_films_keep_their_appeal_and_news_lose_it():
-    films, news = (hold(one)["oracle", 1].tests["days"] for one in (FILMS, NEWS))
+    films, news = (hold(one)["oracle", 11].tests["days"] for one in (FILMS, NEWS))
     assert (films.ageing, news.ageing) == (0.0, 0.05)
     old = [one.created_I[one.created_I < 0].max() / -24 for one in (films, news)]
     assert old[0] >= 35 > old[1]
 
 
 def test_offline_the_tested_users_and_new_items_are_those_of_the_world(networks, world):
-    log, cold, hidden = hold(FILMS)["offline_0", 0].tests["tested"]
-    whole = networks["network", 0].train[0]
+    log, cold, hidden = hold(FILMS)["offline_0", 10].tests["tested"]
+    whole = networks["network", 10].train[0]
     assert same(log, whole.rows(whole.user_S % 10 == 0))
     assert torch.equal(hidden, world.created_I > 0)
     assert torch.equal(cold, world.created_I == 0)  # all others are 35 days old or more
@@ -187,9 +210,10 @@ def test_offline_the_tested_users_and_new_items_are_those_of_the_world(networks,
 def test_a_network_is_fitted_to_what_it_is_handed(monkeypatch):
     asked = []
     monkeypatch.setattr(study.policy_run, "fit", lambda *told: asked.append(told) or "model")
-    job = Job("network", FILMS.arms["network"], 3, {"users": 7}, "new", ("log", "genres"))
-    assert study.fit(job) == ("model", "log", "genres", Recipe())
-    assert asked == [("log", "genres", 7, Recipe())]
+    given = ("log", "genres", "times")
+    job = Job("network", FILMS.arms["network"], 3, {"users": 7}, "new", given)
+    assert study.fit(job) == ("model", *given, Recipe())
+    assert asked == [(*given, 7, Recipe())]
 
 
 def test_a_policy_lives_in_its_own_copy_of_the_world(monkeypatch, world):
@@ -202,12 +226,15 @@ def test_a_policy_lives_in_its_own_copy_of_the_world(monkeypatch, world):
         return "outcome"
 
     monkeypatch.setattr(study.policy_run, "run", lived)
-    monkeypatch.setattr(study, "measured", lambda *told: told)
-    begun = study.Begun("model", "log", "genres", Recipe(steps=3))
-    for name in ("no_impressions", "weight_1_hourly_and_full"):
+    monkeypatch.setattr(study, "measured", lambda *told: {"told": told})
+    monkeypatch.setattr(study.policy_run, "surprise", lambda *told: ("mean", told[1]))
+    begun = study.Begun("model", "log", "genres", "times", Recipe(steps=3))
+    for name in ("clicks_alone", "weight_1_hourly_and_full"):
         job = Job(name, FILMS.arms[name], 0, {"days": 4, "visits": 15}, test="days")
         policy = Policy(**EXPECTED[name][1])
-        assert study.judge(begun, world, job) == (world, policy, "outcome", 96)
+        found = study.judge(begun, world, job)
+        assert found.pop("told") == (world, policy, "outcome", 96)
+        assert found == {"surprise": "mean", "surprise_sd": "model"}
         wanted = ("log", "model", policy, "genres", 4, 15, Recipe(steps=3))
         assert asked.pop() == wanted
     assert torch.equal(world.consumed_UI, before)
@@ -235,7 +262,7 @@ def test_offline_reads_the_arm_s_weight_and_network(monkeypatch, networks):
         study.off_policy, "offline_metrics", lambda *told: asked.append(told) or metrics
     )
     model = study.policy_run.Model("net", "known", None)
-    begun = study.Begun(model, None, None, None)
+    begun = study.Begun(model, None, None, None, None)
     for name, weight in OFFLINE.items():
         job = Job(name, FILMS.arms[name], 5, {"users": 60}, test="tested")
         found = study.judge(begun, ("log", "cold", "hidden"), job)
@@ -246,7 +273,7 @@ def test_offline_reads_the_arm_s_weight_and_network(monkeypatch, networks):
 
 
 def test_a_small_world_for_real_repeats_and_the_oracle_is_best(networks, world):
-    job = networks["network", 0]
+    job = networks["network", 10]
     short = replace(job.arm, loss=Recipe(width=4, steps=10))
     begun = study.fit(job._replace(arm=short))
     sizes = job.sizes | {"days": 1}
@@ -256,6 +283,7 @@ def test_a_small_world_for_real_repeats_and_the_oracle_is_best(networks, world):
         rates.append(study.judge(begun, world, of))
     assert rates[2] == rates[3] and rates[0]["rate"] > max(rates[1]["rate"], rates[2]["rate"])
     assert 0 < rates[2]["ndcg"] < 1 and "ndcg" not in rates[0]
+    assert rates[0]["surprise"] == rates[2]["surprise"]  # of the network that all begin with
 
 
 def recorded(declared, change=lambda found: None):
@@ -267,6 +295,7 @@ def recorded(declared, change=lambda found: None):
         for seed, x in enumerate(level):
             numbers = dict.fromkeys(("rate", "cold", "found", "gini", "discovery"), x)
             numbers |= {"ndcg": x, "coverage": x, "days": [x, 2 * x], "ever": [3 * x, 4 * x]}
+            numbers |= {"surprise": -x, "surprise_sd": 2 * x}
             found[name][seed] = {"days": numbers}
     for name in OFFLINE if declared is FILMS else ():
         metrics = {"mrr_at_25": 0.2, "coverage": 0.5}

@@ -1,5 +1,4 @@
-"""Click logs of the Criteo shape: a reader for the real files, and a documented world to draw
-them from.
+"""Click logs of the Criteo shape: a reader for real files, and a world to draw them from.
 
 A line holds a label (0 or 1), 13 counts and 26 categories of eight hexadecimal digits,
 separated by tabs; counts and categories may be missing. The real logs (Display Advertising
@@ -30,9 +29,7 @@ COLUMNS = (
 
 
 class Clicks(NamedTuple):
-    """Samples: `labels` (N,), `numbers` (N, 13), float32; `ids` (26, N), int64; `chances` (N,)
-    where they are known.
-    """
+    """Samples: `labels` (N,), `numbers` (N, 13); `ids` (26, N); known `chances` (N,)."""
 
     labels: torch.Tensor
     numbers: torch.Tensor
@@ -153,9 +150,7 @@ class World:
 
 
 def write(path, clicks):
-    """None; the clicks as a file of the schema, which `read` gives back where all tables have
-    as many rows as were drawn from.
-    """
+    """None; the clicks as a file, which `read` gives back for tables of as many rows."""
     counts = clicks.numbers.double().expm1().round().long().tolist()
     with Path(path).open("w", encoding="ascii") as file:
         for label, own, ids in zip(
@@ -166,9 +161,7 @@ def write(path, clicks):
 
 
 def auc(scores, labels):
-    """The chance that a clicked sample has the higher score than one that was not; ties count
-    half. NaN without both kinds.
-    """
+    """The chance that a clicked sample scores higher than another; ties half. NaN without."""
     _, inverse, counts = torch.unique(scores, return_inverse=True, return_counts=True)
     ranks = counts.cumsum(0) - (counts - 1) / 2  # the mean rank of each score
     clicked = labels.bool()
@@ -178,7 +171,5 @@ def auc(scores, labels):
 
 
 def shrunk_rows(model, factor, least=3):
-    """The rows of a model's tables divided by `factor`, at least `least`:
-    `World(shrunk_rows(DLRM_TERABYTE, 50_000))`.
-    """
+    """The rows of a model's tables over `factor`, at least `least`, for a `World`."""
     return tuple(max(least, table.rows // factor) for table in model.tables)

@@ -34,8 +34,7 @@ class CrewError(RuntimeError):
 
 class Crew:
     """`size` processes in one group, each with so many `threads`; `gpus`: with a GPU each.
-
-    Raises CrewError where they do not start within `start_s` seconds.
+    CrewError where they do not start within `start_s` seconds.
     """
 
     def __init__(self, size, timeout_s=60.0, start_s=90.0, gpus=False, threads=1):
@@ -67,9 +66,7 @@ class Crew:
         self._collect(start_s)
 
     def run(self, function, *arguments, timeout_s=None):
-        """The results of `function` ("module:name") on all processes, by rank; CrewError as
-        soon as one fails.
-        """
+        """The results of `function` ("module:name") by rank; CrewError once one fails."""
         if not self._workers:
             raise CrewError("this crew has ended; start another one")
         for mine, _ in self._lines:
@@ -98,9 +95,7 @@ class Crew:
         return [found[rank] for rank in range(self.size)]
 
     def _fail(self, text, first=None):
-        """Raises CrewError, with the errors of others that come within a moment: one of them
-        may be the cause.
-        """
+        """Raises CrewError, with errors that others send in a moment: one may be the cause."""
         others = [line for line, _ in self._lines if line is not first]
         for line in multiprocessing.connection.wait(others, 0.2) if first else ():
             with contextlib.suppress(EOFError, OSError):
@@ -185,10 +180,8 @@ def _one_thread(job, *arguments):
 
 
 def killed(job, arguments, after_s=None, limit_s=5.0):
-    """What `job(tell, *arguments)` told, in a list, before its process was killed (SIGKILL).
-
-    The process is a fork of this one. It is killed `after_s` seconds after it first told
-    something, or ends itself within `limit_s`; then it is killed, too.
+    """What `job(tell, *arguments)` told, in a list, before its process, a fork of this one, was
+    killed (SIGKILL): `after_s` seconds after it first told something, or after `limit_s`.
     """
     here, there = multiprocessing.Pipe()
     context, told = multiprocessing.get_context("fork"), []

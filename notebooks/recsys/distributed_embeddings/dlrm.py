@@ -28,9 +28,7 @@ SMALL = Sizes(16, (64, 32), (64, 32))
 
 
 class PlainTables(nn.Module):
-    """PyTorch's own tables on one device, one lookup for each: what `DistributedEmbedding`
-    replaces.
-    """
+    """PyTorch's own tables, one lookup for each: what `DistributedEmbedding` replaces."""
 
     def __init__(self, tables, inputs=None, sparse=True, **more):
         super().__init__()
@@ -65,9 +63,7 @@ def layers(widths, last=False):
 
 
 class Dlrm(nn.Module):
-    """A module from (numbers (B, 13), Bags) to logits (B,); `inputs` is how many vectors the
-    tables give.
-    """
+    """A module from (numbers (B, 13), Bags) to logits (B,); tables give `inputs` vectors."""
 
     def __init__(self, tables, inputs, sizes=SMALL):
         super().__init__()
@@ -100,9 +96,7 @@ def loss_of(model, clicks):
 
 
 def train_step(model, clicks, optimiser, average=None):
-    """The loss before the step, as a tensor; `average` is called with the model between
-    gradients and step.
-    """
+    """The loss before the step; `average` is called with the model before the step."""
     optimiser.zero_grad(set_to_none=True)
     loss = loss_of(model, clicks)
     loss.backward()

@@ -14,9 +14,7 @@ import torch.distributed as dist
 
 
 class Traffic(dict):
-    """Bytes sent by this process, {what: [bytes to process 0, to process 1, …]}; what stays at
-    home counts, too.
-    """
+    """Bytes sent, {what: [to process 0, to process 1, …]}; what stays at home counts, too."""
 
     def add(self, name, tensor, sizes):
         """None; counts `sizes` elements of the tensor for each process."""
@@ -31,9 +29,7 @@ def world():
 
 
 def all_to_all(sent, send, receive, traffic, name):
-    """What all processes sent to this one, in their order: `sent` is cut into `send` elements
-    for each.
-    """
+    """What all processes sent to this one; `sent` is cut into `send` elements for each."""
     traffic.add(name, sent, send)
     if len(send) == 1:
         return sent
@@ -80,9 +76,7 @@ def agree(number, problem, device="cpu"):
 
 
 def average(tensors, traffic=None):
-    """None; the tensors' means over all processes, in place, through one exchange for all of
-    them.
-    """
+    """None; the tensors' means over all processes, in place, through one exchange."""
     ranks = world()[1]
     if ranks == 1 or not tensors:
         return
@@ -120,9 +114,7 @@ def exchange_times(state, counts, repeats=9):
 
 
 def written_bytes():
-    """Bytes that this process has written so far, as Linux's kernel counted them, or None:
-    gloo's sockets included.
-    """
+    """Bytes that this process has written, gloo's too, as Linux's kernel counted; or None."""
     try:
         lines = Path("/proc/self/io").read_text().splitlines()
     except OSError:

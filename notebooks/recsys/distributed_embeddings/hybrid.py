@@ -25,8 +25,8 @@ FEW = 2**31  # rows that 32 bits can name
 
 
 def index_type(plan, places):
-    """The integers for ids: int32, half the bytes, where no table and no device's merged one
-    has too many rows. All devices count, since all have to speak alike.
+    """The integers for ids: int32, half the bytes, where no device's table has too many rows.
+    All devices count, since all have to speak alike.
     """
     rows = [table.rows for table in plan.tables]
     rows += [merged.rows + 1 for pieces in places for merged in plan.merged(pieces)]
@@ -36,10 +36,9 @@ def index_type(plan, places):
 class DistributedEmbedding(nn.Module):
     """A module from `Bags` to a list of tensors (B, width), one for each input of the plan.
 
-    `device` is where pieces lie that are not on the host. `check=False` leaves out the look at
-    the inputs, which takes a pass over the ids and a small exchange. `.traffic` counts the
-    bytes of each exchange. Tables start by `seed`, alike for every plan and number of devices.
-    ValueError where the plan has another number of devices than the group has processes.
+    `device`: of pieces that are not on the host. `check=False` leaves out the look at inputs,
+    a pass over the ids and a small exchange. `.traffic` counts bytes. Tables start by `seed`,
+    alike for every plan. ValueError where plan and group differ in their number of devices.
     """
 
     def __init__(self, plan, dtype=torch.float32, device="cpu", check=True, seed=0):
@@ -74,9 +73,9 @@ class DistributedEmbedding(nn.Module):
 
         `bags` hold this process's samples of all inputs; or, `model_parallel`, all processes'
         samples (those of process 0 first) of the inputs that this device answers, in the order
-        of `.wanted[rank]`: then no id travels. Raises ValueError on all processes where one has
-        ids outside a table, or batches differ in size. `batch` is the number of all samples
-        that came, for a device that answers nothing and so has no bags to count.
+        of `.wanted[rank]`: then no id travels. `batch`: all samples that came, for a device
+        that answers nothing. ValueError on all processes for ids outside a table on one, or
+        batches that differ.
         """
         batch = bags.batch if len(bags.lengths) else batch or 0
         if self.check:
@@ -110,9 +109,7 @@ class DistributedEmbedding(nn.Module):
         agree(-1 if problem else batch, problem, self.home)
 
     def _asked(self, bags, batch):
-        """(ids, lengths) of this device's pairs for all processes' samples, which the processes
-        send it.
-        """
+        """(ids, lengths) of this device's pairs for all samples, as processes send them."""
         parts = bags.by_input()
         told = [[parts[one] for one, _ in pairs] for pairs in self.wanted]
         sent = torch.cat([bags.ids[:0], *(ids for own in told for ids in own)]).to(self.index)
@@ -132,9 +129,7 @@ class DistributedEmbedding(nn.Module):
         return all_to_all(sent, send, receive, self.traffic, "ids"), lengths
 
     def _turned(self, bags):
-        """The same from bags that hold all processes' samples: input by input becomes process
-        by process.
-        """
+        """The same from bags that hold all processes' samples, turned to process by process."""
         parts = [bags.ids[:0], *bags.by_input()]
         if bags.fixed:
             parts = [ids.view(self.world, -1) for ids in parts]
@@ -201,10 +196,9 @@ class DistributedEmbedding(nn.Module):
 
     @torch.no_grad()
     def get_weights(self, rows_at_once=2**16, keep=True):
-        """All tables, whole, as CPU tensors; they travel in blocks of so many rows.
-
-        All processes take part; one that says `keep=False` keeps no more than a block, and gets
-        None. `keep` may be a list of tensors to fill, such as those of memory-mapped files.
+        """All tables, whole, as CPU tensors; they travel in blocks of so many rows. All
+        processes take part; `keep=False` keeps no more than a block, and gives None. `keep` may
+        be a list of tensors to fill, such as those of memory-mapped files.
         """
         tables = keep or None
         if keep is True:
@@ -225,9 +219,7 @@ class DistributedEmbedding(nn.Module):
 
     @torch.no_grad()
     def set_weights(self, tables):
-        """None; this process's pieces from whole tables, tensors or arrays; of a `np.memmap`
-        only those are read.
-        """
+        """None; this process's pieces from whole tables; a `np.memmap` is read there alone."""
         shapes, wanted = (
             [tuple(t.shape) for t in tables],
             [(t.rows, t.width) for t in self.plan.tables],
@@ -259,9 +251,8 @@ def sharded(model):
 def average_gradients(model):
     """None; the gradients become those of the mean loss over all processes' samples.
 
-    What every process has is averaged, in one exchange. A piece of a table has collected the
-    gradients of all samples on their way back, but each process's loss is a mean over its own
-    samples: their sum is P times too large.
+    What every process has is averaged, in one exchange. A piece of a table has collected those
+    of all samples, but each process's loss is a mean over its own: the sum is P times too big.
     """
     local, layers = sharded(model), _layers(model)
     shared = [w for w in model.parameters() if id(w) not in local and w.requires_grad]
@@ -279,9 +270,7 @@ def average_gradients(model):
 
 
 def broadcast(model):
-    """None; every process gets process 0's copy of all that is copied; pieces of tables stay
-    what they are.
-    """
+    """None; all processes get process 0's copy of all but the pieces of tables."""
     local = sharded(model)
     copy_from(
         [weight.data for weight in model.parameters() if id(weight) not in local]

@@ -20,11 +20,9 @@ from torch.nn import functional as F
 
 
 class Bags(NamedTuple):
-    """Ids by input, then by sample: `Bags(ids_V, lengths_FB)`.
-
-    `lengths_FB` is an int64 tensor, or, where each sample of an input has equally many ids, one
-    plain int for each input: then nobody has to be told the lengths (`Bags(torch.tensor([5, 6,
-    7, 8, 9, 9]), (1, 2))` are two samples).
+    """Ids by input, then by sample: `Bags(ids_V, lengths_FB)`. Lengths are an int64 tensor, or,
+    where each sample of an input has equally many ids, one int for each input: two samples are
+    `Bags(torch.tensor([5, 6, 7, 8, 9, 9]), (1, 2))`.
     """
 
     ids: torch.Tensor
@@ -74,9 +72,7 @@ class Bags(NamedTuple):
 
 
 def pack(lists):
-    """The Bags of nested lists: `pack([[[5], [6]], [[7, 8], []]])` has two inputs of two
-    samples.
-    """
+    """The Bags of nested lists; `pack([[[5], [6]], [[7, 8], []]])`: two inputs."""
     lengths = torch.tensor([[len(bag) for bag in one] for one in lists])
     return Bags(
         torch.tensor([i for one in lists for bag in one for i in bag], dtype=torch.long),
@@ -85,9 +81,7 @@ def pack(lists):
 
 
 def checked(bags, rows):
-    """`bags`, where they fit inputs that read tables of so many `rows` each; ValueError says
-    what does not.
-    """
+    """`bags`, where they fit inputs of tables with so many `rows`; else ValueError."""
     ids, lengths = bags
     if ids.dim() != 1 or ids.dtype not in (torch.int32, torch.int64):
         raise ValueError(
@@ -121,9 +115,7 @@ def _brief(lengths):
 
 
 def pooled_reference(weight_RW, ids, combiner="sum"):
-    """One bag's vector as plain loops in Python's float64: `pooled_reference(weight, [3, 3],
-    "mean")` is row 3.
-    """
+    """One bag's vector by plain loops: `pooled_reference(weight, [3, 3], "mean")` is row 3."""
     total = [0.0] * weight_RW.shape[1]
     for i in ids:
         total = [a + b for a, b in zip(total, weight_RW[i].tolist(), strict=True)]
@@ -132,11 +124,9 @@ def pooled_reference(weight_RW, ids, combiner="sum"):
 
 
 def pooled(weight_RW, ids_V, lengths_N, sparse=True, dead=None):
-    """The sums of the rows in each of N bags, shape (N, W); an empty bag gives zeros.
-
-    The gradient is sparse: a row for each id, those of one id twice where it stands twice.
-    `dead`: a row that counts as nothing and gets no gradient. `lengths_N` is a tensor, or an
-    int where all bags are equally long. Moves V x W numbers.
+    """The sums of the rows in each of N bags, shape (N, W); an empty bag gives zeros. The
+    gradient is sparse: a row for each id. `dead`: a row that counts as nothing, without one.
+    `lengths_N` is a tensor, or an int where all bags are equally long. Moves V x W numbers.
     """
     if isinstance(lengths_N, int):
         count = len(ids_V) // lengths_N if lengths_N else 0
@@ -151,10 +141,8 @@ def pooled(weight_RW, ids_V, lengths_N, sparse=True, dead=None):
 
 
 def scattered(numbers, seed):
-    """For each whole number one from 0 to below 1, in float64, that looks like chance.
-
-    The mixing of SplitMix64 (Steele et al. 2014), with int64's overflow as arithmetic modulo
-    2^64.
+    """For each whole number one from 0 to below 1, in float64, that looks like chance: by
+    SplitMix64 (Steele et al. 2014), with int64's overflow as arithmetic modulo 2^64.
     """
     mixed = numbers + (seed + 1) * 0x1E3779B97F4A7C15 % 2**63
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
@@ -212,9 +200,7 @@ class MergedLookup(nn.Module):
 
     def forward(self, ids, lengths, batch):
         """The vectors for ids that come process by process, in each pair by pair, in each
-        sample by sample.
-
-        `lengths`: (P, K, B), or one int for each pair, as in `Bags`.
+        sample by sample. `lengths`: (P, K, B), or one int for each pair, as in `Bags`.
         """
         found = []
         for at, pairs in enumerate(self.pairs):
@@ -232,9 +218,7 @@ class MergedLookup(nn.Module):
         return torch.cat(found, 1) if len(found) > 1 else found[0]
 
     def _rows(self, at, ids, lengths, batch):
-        """(rows of the merged table `at`, the lengths of its bags): what concerns it, and moved
-        to where its pieces lie.
-        """
+        """(rows of the merged table `at`, lengths of its bags): moved to where pieces lie."""
         start, stop = self.starts[at], self.starts[at] + len(self.pairs[at])
         if isinstance(lengths, torch.Tensor):
             ends = [0, start, stop, lengths.shape[1]]
@@ -259,7 +243,7 @@ class MergedLookup(nn.Module):
         ), counts
 
     def _shifts(self, at, lengths, batch):
-        """For each id: the way from its table's row to the merged table's; for row slices the
+        """The way of each id from its table's row to the merged table's; for row slices the
         first row and the last, too.
         """
         where = dict(zip(self.groups[at].pieces, self.groups[at].offsets, strict=True))
@@ -282,9 +266,7 @@ class MergedLookup(nn.Module):
         )
 
     def _divided(self, at, vectors, lengths, batch):
-        """The sums; those of tables with combiner mean over their number of ids, where there
-        are any.
-        """
+        """The sums; those of tables with combiner mean over their number of ids, if any."""
         if not any(self.means[at]) or isinstance(lengths, int) and lengths == 1:
             return vectors
         mean = (

@@ -25,9 +25,7 @@ STRATEGIES = ("basic", "memory_balanced", "memory_optimized")
 
 
 class Table(NamedTuple):
-    """An embedding table: `Table(10_000, 16)`; `combiner` is what becomes of several ids, "sum"
-    or "mean".
-    """
+    """An embedding table: `Table(10_000, 16)`; several ids become their "sum" or "mean"."""
 
     rows: int
     width: int
@@ -40,9 +38,7 @@ class Table(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A rectangle of a table on a device; `host`: its weights lie in the host's memory, beside
-    that device.
-    """
+    """A rectangle of a table on a device; `host`: its weights lie in the host's memory."""
 
     table: int
     device: int
@@ -70,9 +66,7 @@ class Merged(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What lies where. `inputs[i]` is the table that input i reads; `replicated` are tables
-    copied to every device.
-    """
+    """What lies where. `inputs[i]`: the table of input i; `replicated`: on all devices."""
 
     tables: tuple
     devices: int
@@ -94,9 +88,7 @@ class Plan:
         )
 
     def merged(self, pieces):
-        """The Merged tables of these pieces: one for each width, one more where some of them
-        lie on the host.
-        """
+        """The Merged tables of these pieces: one for each width on the device or its host."""
         groups = {}
         for piece in pieces:
             groups.setdefault((piece.cols, piece.host), []).append(piece)
@@ -107,9 +99,7 @@ class Plan:
         return found
 
     def wanted(self, pieces):
-        """[(input, piece)] that these pieces answer: merged table by merged table, piece by
-        piece, then by input.
-        """
+        """[(input, piece)] that these pieces answer: by merged table, by piece, by input."""
         readers = {}
         for one, table in enumerate(self.inputs):
             readers.setdefault(table, []).append(one)
@@ -140,12 +130,11 @@ def plan(
 ):
     """The Plan of these tables on so many devices: `plan([(1000, 8), (500, 8)], 2).on(0)`.
 
-    `tables`: (rows, width) or (rows, width, combiner). `strategy`: "basic" deals slices out in
-    turn, "memory_balanced" in a zigzag by size, "memory_optimized" the largest to the emptiest.
-    `inputs`: the table of each input, where tables are shared. Thresholds in elements. With
-    fewer tables than devices and no `column_threshold`, the largest are halved until all have
-    one. `device_limit`: elements that a device may hold; beyond, its largest pieces go to the
-    host. Raises ValueError for what cannot be placed.
+    `tables`: (rows, width[, combiner]). `strategy`: "basic" deals slices out in turn,
+    "memory_balanced" in a zigzag by size, "memory_optimized" the largest to the emptiest.
+    `inputs`: the table of each, where shared. Thresholds in elements; with fewer tables than
+    devices and no `column_threshold` the largest are halved until all have one. `device_limit`:
+    what a device may hold; beyond, its largest pieces go to the host. ValueError otherwise.
     """
     tables, inputs = _described(tables, devices, strategy, inputs)
     _thresholds(column_threshold, row_threshold, replicate_threshold, device_limit)
@@ -212,9 +201,7 @@ def _thresholds(column, row, replicate, limit):
 
 
 def _automatic(sizes, devices):
-    """The threshold that cuts the largest tables in two until there are as many slices as
-    devices; else infinity.
-    """
+    """The threshold that halves the largest tables until all devices have a slice."""
     threshold, heap = float("inf"), [-size for size in sizes]
     heapq.heapify(heap)
     while heap and len(heap) < devices and -heap[0] > 1:
@@ -235,9 +222,7 @@ def _widths(table, threshold, devices):
 
 
 def _dealt(tables, slices, devices, strategy):
-    """For each device the tables of its slices; a table with several slices there stands
-    several times.
-    """
+    """For each device the tables of its slices, one with several there several times."""
     ids = [i for i, widths in slices.items() for _ in widths]
     sizes = [tables[i].rows * width for i, widths in slices.items() for width in widths]
     if strategy == "basic":
@@ -254,9 +239,7 @@ def _dealt(tables, slices, devices, strategy):
 
 
 def _columns(tables, slices, dealt):
-    """Pieces of whole columns: slices of one table on one device are one piece, columns go in
-    the devices' order.
-    """
+    """Pieces of whole columns in the devices' order: slices of a table on one become one."""
     pieces, next_col, left = [], Counter(), {i: list(widths) for i, widths in slices.items()}
     for device, held in enumerate(dealt):
         for table, count in Counter(held).items():

@@ -50,11 +50,12 @@ def held_out(seed, count=HELD_OUT):
 
 def trained(state, clicks, recipe):
     """(whole tables, the network's other weights) after one pass of all processes over their
-    shares of each batch.
+    shares of each batch, in the clicks' kind of numbers.
     """
-    rank, size = world()
-    tables = DistributedEmbedding(plan(SHAPES, size, "memory_balanced"), check=False)
-    model = model_on(tables)
+    (rank, size), kind = world(), clicks.numbers.dtype
+    own = plan(SHAPES, size, "memory_balanced")
+    tables = DistributedEmbedding(own, dtype=kind, check=False)
+    model = model_on(tables).to(kind)
     tables.set_weights([table / 20 for table in start_tables(ROWS)])
     broadcast(model)
     share, batch = recipe.batch // size, recipe.batch
@@ -65,6 +66,11 @@ def trained(state, clicks, recipe):
         train_step(model, clicks.part(first, first + share), adagrad, average_gradients)
     layers = {name: one for name, one in model.state_dict().items() if "tables" not in name}
     return tables.get_weights(), layers
+
+
+def doubled(clicks):
+    """The clicks in float64, in which two ways of one sum differ by rounding alone."""
+    return clicks._replace(labels=clicks.labels.double(), numbers=clicks.numbers.double())
 
 
 def chances(made, clicks):

@@ -1,5 +1,4 @@
-"""Six models that nobody has to allocate: Tiny to Colossal, as descriptions; and ids that
-follow a power law.
+"""Six models that nobody has to allocate, Tiny to Colossal; and ids that follow a power law.
 
 The numbers are those of `config_v3.py` in NVIDIA-Merlin/distributed-embeddings (Apache-2.0),
 retold: (tables, ids of each input, rows, width). Where two hotnesses stand, the table is shared
@@ -24,9 +23,7 @@ class Kind(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A synthetic model: kinds of tables, hidden layers, numeric features; `stride` of the
-    pooling before the layers.
-    """
+    """A synthetic model: tables, hidden layers, numbers; `stride` of pooling before them."""
 
     name: str
     kinds: tuple
@@ -99,11 +96,9 @@ DLRM_TERABYTE = Model(
 
 
 def power_law(count, rows, alpha=1.05, generator=None, device="cpu"):
-    """`count` ids from 0 to rows - 1, id k about as often as (k + 1) ** -alpha; 1.05 is what
-    the benchmark draws.
-
-    A continuous power law from 1 to rows + 1 is cut off to whole numbers, by the inverse of its
-    distribution function.
+    """`count` ids from 0 to rows - 1, id k about as often as (k + 1) ** -alpha; the benchmark
+    draws 1.05. A continuous power law from 1 to rows + 1 is cut off to whole numbers, by the
+    inverse of its distribution function.
     """
     if rows < 1 or count < 0 or alpha == 1:
         raise ValueError(

@@ -145,41 +145,40 @@ def test_differences_are_the_hybrids_less_one_process_s_and_the_truth_s_less_the
     assert over["high"] == pytest.approx(0.02 + 12.7062 * 0.01, rel=1e-4)  # 95 %, two worlds
 
 
-def undivided(model):
-    """None; gradients averaged, but those of tables left as the sum over processes."""
-    study.average_gradients(model)
-    for weight in sharded(model).values():
-        weight.grad *= world()[1]
+def undivided(state, clicks, recipe):
+    """`trained`, but the gradients of tables are left as the sum over processes."""
+    divided = study.average_gradients
 
+    def average(model):
+        divided(model)
+        for weight in sharded(model).values():
+            weight.grad *= world()[1]
 
-def trained_in_float64(state, steps, average):
-    """(whole tables, the network's other weights) after so many steps of Adagrad in float64."""
-    rank, size = world()
-    tables = study.DistributedEmbedding(
-        study.plan(study.SHAPES, size, "memory_balanced"), dtype=torch.float64, check=False
-    )
-    model = study.model_on(tables).double()
-    tables.set_weights([table.double() / 20 for table in study.start_tables(ROWS)])
-    adagrad = torch.optim.Adagrad(model.parameters(), 0.05, initial_accumulator_value=1e-4)
-    clicks, share = study.world_of(101).draw(128 * steps), 128 // size
-    clicks = clicks._replace(labels=clicks.labels.double(), numbers=clicks.numbers.double())
-    for first in range(rank * share, 128 * steps, 128):
-        study.train_step(model, clicks.part(first, first + share), adagrad, average)
-    return tables.get_weights(), [one.detach() for one in model.top.parameters()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "average_gradients", average)
+        return study.trained(state, clicks, recipe)
 
 
 @pytest.fixture(scope="module")
 def after_training():
-    """The weights after training the whole network, by how it was trained."""
+    """The weights after training the whole network in float64, by how it was trained."""
+    clicks = study.doubled(study.world_of(101).draw(128 * STEPS))
     with Crew(1, 100, 100) as single, Crew(2, 100, 100) as pair:
         runs = {
-            "one": (single, study.average_gradients),
-            "two": (pair, study.average_gradients),
-            "undivided": (pair, undivided),
+            "one": (single, "study_accuracy:trained"),
+            "two": (pair, "study_accuracy:trained"),
         }
-        job = f"{__name__}:trained_in_float64", STEPS
-        made = {name: crew.run(*job, average)[0] for name, (crew, average) in runs.items()}
-    return {name: [*tables, *dense] for name, (tables, dense) in made.items()}
+        runs["undivided"] = pair, f"{__name__}:undivided"
+        made = {
+            name: crew.run(job, clicks, study.Recipe())[0] for name, (crew, job) in runs.items()
+        }
+    return {name: [*tables, *dense.values()] for name, (tables, dense) in made.items()}
+
+
+def test_training_in_float64_has_no_weight_of_another_kind(after_training):
+    assert {weight.dtype for weights in after_training.values() for weight in weights} == {
+        torch.float64
+    }
 
 
 def apart(some, others):

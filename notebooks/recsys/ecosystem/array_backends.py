@@ -1,8 +1,7 @@
 """Two back ends for one story: NumPy, the oracle, and torch, for batches, gradients and GPUs.
 
 A back end is a source of noise and of constants. All further arithmetic follows its operands:
-`of(x)` is the module, NumPy or torch, that `x` belongs to, so that a story's functions are
-written once. All noise is standard: a story shifts and scales it, and so both back ends tell
+`of(x)` is the module, NumPy or torch, that `x` belongs to. All noise is standard, so both tell
 the same story when they are fed the same numbers (`TorchBackend(noise=NumpyBackend(0))`).
 """
 
@@ -12,6 +11,8 @@ import torch
 
 class NumpyBackend:
     """Seeded noise and constants in NumPy: `NumpyBackend(0).normal((2, 3))`, float64."""
+
+    lazy = False
 
     def __init__(self, seed, dtype=np.float64):
         self.dtype, self._generator = np.dtype(dtype), np.random.default_rng(seed)
@@ -35,16 +36,13 @@ class NumpyBackend:
 
 
 class TorchBackend:
-    """The same in torch: `TorchBackend(0, "cuda")`, float32, or fed by another's `noise`.
-
-    With `seed=None` noise comes from torch's own generator: a compiler can fuse only that.
+    """The same in torch: `TorchBackend(0, "cuda")`, float32, or fed by another's `noise`. Where
+    it is `lazy`, on a CPU, a slate draws noise only for items that can reach it.
     """
 
-    def __init__(self, seed=0, device="cpu", dtype=torch.float32, noise=None):
+    def __init__(self, seed=0, device="cpu", dtype=torch.float32, noise=None, lazy=False):
         self.device, self.dtype, self._noise = torch.device(device), dtype, noise
-        self._generator = None
-        if seed is not None:
-            self._generator = torch.Generator(self.device).manual_seed(seed)
+        self.lazy, self._generator = lazy, torch.Generator(self.device).manual_seed(seed)
 
     def normal(self, shape):
         """Standard normal numbers."""
@@ -66,18 +64,18 @@ class TorchBackend:
     def _drawn(self, law, draw, shape):
         if self._noise:
             return self.array(getattr(self._noise, law)(shape))
-        kind = {"generator": self._generator} if self._generator else {}
-        return draw(shape, device=self.device, dtype=self.dtype, **kind)
+        return draw(shape, device=self.device, dtype=self.dtype, generator=self._generator)
 
 
 def fastest(seed, device="cpu"):
-    """A float32 `TorchBackend`; on a CPU its noise is NumPy's, which is drawn twice as fast."""
-    cpu = torch.device(device).type == "cpu"
-    return TorchBackend(seed, device, noise=NumpyBackend(seed, np.float32) if cpu else None)
+    """A float32 `TorchBackend`; on a CPU lazy, with NumPy's noise, drawn twice as fast."""
+    if torch.device(device).type != "cpu":
+        return TorchBackend(seed, device)
+    return TorchBackend(seed, device, noise=NumpyBackend(seed, np.float32), lazy=True)
 
 
 def of(*arrays):
-    """The module of the arrays' functions: torch where one of them is a tensor, else NumPy."""
+    """The arrays' module: torch where one of them is a tensor, else NumPy."""
     return torch if any(isinstance(one, torch.Tensor) for one in arrays) else np
 
 
@@ -91,11 +89,9 @@ def take(values, index, axis):
 def distances(first, second):
     """How far each of the points (…, U, T) is from each of (…, D, T): (…, U, D).
 
-    The square, |u|² − 2 u·d + |d|², is one product of matrices, and the rest happens in place:
-    fresh memory costs more than arithmetic. In float32 it loses digits where two far points
-    lie close together: at 20 from the middle, a distance of 1 is right to 1e-4, and the error
-    grows as one over the distance. (TF32, off by default, would leave nothing.) Points that
-    cannot be told apart have a distance of 1e-7 and a gradient of zero.
+    The square, |u|² − 2 u·d + |d|², is one product of matrices, the rest happens in place. In
+    float32, at 20 from the middle, a distance of 1 is right to 1e-4. Points that cannot be told
+    apart have a distance of 1e-7 and a gradient of zero.
     """
     own, other = ((one * one).sum(-1)[..., None] for one in (first, second))
     ones = of(own).ones_like
@@ -123,10 +119,7 @@ def logsumexp(values):
 
 
 def counts(index_WN, size, like):
-    """How often each of 0 … `size` − 1 occurs in a row, shape (W, `size`), of `like`'s dtype.
-
-    Larger numbers, which stand for "nobody", are not counted.
-    """
+    """How often each of 0 … `size` − 1 occurs in a row, (W, `size`); others are nobody's."""
     rows = index_WN.shape[0]
     if of(index_WN) is np:
         found = [np.bincount(row, minlength=size + 1)[:size] for row in index_WN]

@@ -1,9 +1,9 @@
 """Behaviour in building blocks: what is drawn, how an item is chosen, how a state moves.
 
 Laws are made of arrays, draw themselves from a back end's noise, and score a value, element by
-element: normal and uniform numbers, mixtures, choices. A choice is a multinomial logit
-(McFadden 1974): option k of K is taken with the chance exp(l_k) / Σ exp(l). "Nothing" is one
-more option with a logit of its own. State models give a story's variables:
+element: normal numbers, mixtures, choices. A choice is a multinomial logit (McFadden 1974):
+option k of K is taken with the chance exp(l_k) / Σ exp(l). "Nothing" is one more option with a
+logit of its own. State models give a story's variables:
 
     static          drawn once
     fresh           told anew in each step by one rule
@@ -43,29 +43,6 @@ class Normal:
 
 
 @dataclass(frozen=True, eq=False)
-class Uniform:
-    """Independent uniform numbers between `start` and `start` + `width`, which may be negative.
-
-    The start has the shape of the draw; the width is broadcast to it.
-    """
-
-    start: object
-    width: object
-
-    def draw(self, backend):
-        """A sample of that shape."""
-        found = backend.uniform(tuple(self.start.shape))
-        found *= self.width  # in place: fresh memory costs more than arithmetic
-        found += self.start
-        return found
-
-    def log_density(self, value):
-        """−ln |width| between the ends; −∞ elsewhere."""
-        inside = (value - self.start) * (value - (self.start + self.width)) <= 0
-        return of(value).where(inside, -_log(abs(self.width)), -math.inf)
-
-
-@dataclass(frozen=True, eq=False)
 class Choice:
     """One of the K options of logits (…, K); with a count, so many of each row, (…, count)."""
 
@@ -73,11 +50,10 @@ class Choice:
     count: int | None = None
 
     def draw(self, backend):
-        """Numbers of options, shape (…) or (…, count), by the inverse of the running sum.
-
-        Never an option with a logit of −∞.
-        """
-        shares = of(self.logits).exp(self.logits - logsumexp(self.logits)[..., None])
+        """Numbers of options, (…) or (…, count), never one with a logit of −∞."""
+        shares = of(self.logits).exp(
+            self.logits - of(self.logits).amax(self.logits, -1)[..., None]
+        )
         running = shares.cumsum(-1)
         whole, leading = running[..., -1:], tuple(self.logits.shape[:-1])
         level = backend.uniform((*leading, self.count or 1)) * whole
@@ -133,10 +109,7 @@ def or_nothing(logits, level=0.0):
 
 
 def affinities(interest, topics):
-    """2 less the distance of each interest (…, U, T) to each place (…, D, T): (…, U, D).
-
-    The article's code adds the 2.
-    """
+    """2 less the distance of each interest (…, U, T) to each place (…, D, T): (…, U, D)."""
     found = distances(interest, topics)
     found *= -1
     found += 2
@@ -158,10 +131,7 @@ def fresh(**rules):
 
 
 def fading(name, start, gain, keep=1.0):
-    """The `Variable` that keeps a share of itself and adds the gain.
-
-    `fading("clicks", start, lambda user_choice: counts(user_choice), 0.96)`
-    """
+    """The `Variable` that keeps a share of itself and adds what the rule `gain` says."""
     return Variable(name, start, _after(name, gain, lambda s, gained: keep * s + gained))
 
 
@@ -169,8 +139,8 @@ def linear_gaussian(name, start, drift, scale, shock=None):
     """The variables of a state keep · s + push + scale · N(0, 1); `drift` gives (keep, push).
 
     Without `shock` the state itself is random, as in a log that holds it. With it, that names
-    a random variable of its own, and the state is computed: a hidden state that samplers find
-    easier, since shocks and parameters hardly depend on each other a priori.
+    a random variable of its own, and the state is computed: easier for samplers, since shocks
+    and parameters hardly depend on each other a priori.
     """
 
     def expected(s, told):
@@ -178,19 +148,15 @@ def linear_gaussian(name, start, drift, scale, shock=None):
         return keep * s + push
 
     if not shock:
-        return (
-            Variable(
-                name, start, _after(name, drift, lambda s, d: Normal(expected(s, d), scale))
-            ),
-        )
+        law = _after(name, drift, lambda s, told: Normal(expected(s, told), scale))
+        return (Variable(name, start, law),)
 
     def shaken(s, told, noise):
         return expected(s, told) + scale * noise
 
     noise = _after(name, lambda: (), lambda s, _: Normal(0 * s, 1.0))
-    return Variable(shock, lambda: 0.0, noise), Variable(
-        name, start, _after(name, drift, shaken, shock)
-    )
+    moved = Variable(name, start, _after(name, drift, shaken, shock))
+    return Variable(shock, lambda: 0.0, noise), moved
 
 
 def _after(name, gain, made, *more):

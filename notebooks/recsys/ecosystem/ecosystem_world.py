@@ -1,15 +1,15 @@
-"""Users, providers and, if you like, an advertiser: the article's ecosystem as a story.
+"""Users, providers and a recommender: the article's ecosystem as a story, and what it leaves.
 
 After the application `ecosystem_simulation` of RecSim NG (Mladenov et al. 2021), whose numbers
 these are; its code is not copied. Each step a catalogue is drawn anew: a provider's chance of
-an item grows with the square of its recent clicks (γ = 2, a click fades by 4 % a step). A user
-sees the K items of the highest scores and takes one by a multinomial logit over affinities,
-2 − distance. The utility is the affinity plus normal noise; it arrives a step late, so that
-a horizon of H sums H − 1 utilities. The score is uniform between the affinity and the affinity
-plus the provider's boost; the boost is the mean of all providers' pulls (clicks since the
+an item grows with (1 + its recent clicks)^γ, γ = 2, and a click fades by 4 % a step; with γ = 0
+clicks make no items. A user sees the K items of the highest scores and takes one by a logit
+over affinities, 2 − distance. The utility is the affinity plus normal noise; it arrives a step
+late, so that a horizon of H sums H − 1 utilities. A score is uniform between the affinity and
+the affinity plus the provider's boost: the mean of all providers' pulls (clicks since the
 start) less its own, cut at ± cap. Cap 0 is the myopic policy.
 
-Ours: many worlds at once; an `Advertiser`, whom the article names and its example lacks.
+Ours: many worlds at once, and room for others who show slates, such as an advertiser.
 
 Shapes: `W` worlds, `U` users, `P` providers, `D` documents, `T` topics, `K` slate, `H` steps.
 """
@@ -19,47 +19,51 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from array_backends import counts, fastest, largest, of, take
-from behaviour_models import Choice, Mixture, Normal, Uniform, affinities, fading, fresh, static
-from ecosystem_outcome import Outcome
+from behaviour_models import Choice, Mixture, Normal, affinities, fading, fresh, static
+from boosted_slates import slates
 from story import Entity, Story, Variable
 
 GAMMA, DISCOUNT, SLATE, PER_PROVIDER, USER_SPREAD, EDGE = 2.0, 0.96, 3, 5, 20.5, 1e-4
-AD_KEPT = "advertiser.budget", "advertiser.clicks"
+KEPT = "metrics.utility", "provider.clicks", "metrics.documents", "recommender.pulls"
 
 
-def myopic(pulls_WP):
-    """No boost: the best-liked items, whoever makes them."""
-    return 0 * pulls_WP
+@dataclass(frozen=True)
+class Outcome:
+    """What a run leaves, as NumPy arrays: mean utility (H, W), fading clicks and documents
+    (H, W, P), clicks that do not fade, the pulls, (W, P).
+    """
+
+    utility: np.ndarray
+    clicks: np.ndarray
+    documents: np.ndarray
+    pulls: np.ndarray
+
+    @property
+    def cumulative(self):
+        """The mean user's utility, summed over the horizon, (W,): the article's measure."""
+        return self.utility.sum(0)
+
+    def seen(self, window):
+        """Whether each provider had a document in the last `window` steps, (H, W, P): each
+        catalogue is drawn anew, so who has none in one step may be back in the next.
+        """
+        steps = (self.documents > 0).cumsum(0)
+        before = np.concatenate([np.zeros_like(steps[:window]), steps[:-window]])
+        return steps > before
+
+    def survivors(self, window=50):
+        """How many providers these are, (H, W)."""
+        return self.seen(window).sum(-1)
 
 
 def provider_aware(cap):
-    """The article's heuristic as a policy: boost whoever was pulled less than the mean.
-
-    `run(provider_aware(1.2), …)`; ValueError for a cap below 0.
-    """
+    """The article's heuristic as a policy: boost whoever was pulled less than the mean."""
     if not cap >= 0:
         raise ValueError(f"a cap of {cap!r}; 0 (myopic) or more is allowed")
     return lambda pulls_WP: (pulls_WP.mean(-1)[:, None] - pulls_WP).clip(-cap, cap)
 
 
-@dataclass(frozen=True)
-class Advertiser:
-    """One ad at `topics`, shown in the slate's last place while the budget lasts.
-
-    It gets the place with a user where its affinity plus `bid` is above that of the item
-    there, and pays `price` for each click; clicks beyond the budget within its last step are
-    free. ValueError for amounts below zero or that are no number.
-    """
-
-    topics: tuple
-    bid: float = 1.0
-    price: float = 1.0
-    budget: float = 1000.0
-
-    def __post_init__(self):
-        amounts = (self.price, self.budget)
-        if not (np.isfinite([*amounts, self.bid, *self.topics]).all() and min(amounts) >= 0):
-            raise ValueError(f"{self}: finite numbers, price and budget from 0 on, are allowed")
+myopic = provider_aware(0.0)  # no boost: the best-liked items, whoever makes them
 
 
 def draw_providers(worlds, seed=0, clusters=40, fan_out=2, topics=2):
@@ -70,15 +74,17 @@ def draw_providers(worlds, seed=0, clusters=40, fan_out=2, topics=2):
     return means.reshape(worlds, clusters * fan_out, topics)
 
 
-def ecosystem_story(policy, means_WPT, users=2000, advertiser=None):
-    """The `Story` of these providers, as many users a world, and a policy: pulls to boosts."""
-    W, P, T = means_WPT.shape
-    if advertiser and len(advertiser.topics) != T:
-        raise ValueError(f"an ad at {advertiser.topics}; the world has {T} topics")
-    shop = "advertiser" if advertiser else "recommender"
-    seen = {name: f"{shop}.{name}" for name in ("shown_topics", "shown_provider")}
-    kinds = [_providers(means_WPT), _catalogue(P * PER_PROVIDER), _recommender(policy)]
-    kinds += [_advertiser(advertiser, W, P)] if advertiser else []
+def ecosystem_story(policy, means_WPT, users=2000, gamma=GAMMA, shop=None):
+    """The `Story` of these providers, as many users a world, and a policy: pulls to boosts.
+
+    `shop`: an `Entity` whose shown_topics and shown_provider users see in the place of the
+    recommender's; a provider's number past the last is nobody's.
+    """
+    W, P, _ = means_WPT.shape
+    name = shop.kind if shop else "recommender"
+    seen = {each: f"{name}.{each}" for each in ("shown_topics", "shown_provider")}
+    kinds = [_providers(means_WPT), _catalogue(P * PER_PROVIDER, gamma)]
+    kinds += [_recommender(policy), *([shop] if shop else [])]
     return Story(*kinds, Entity("user", _user_variables((W, users)), seen), _metrics())
 
 
@@ -97,11 +103,11 @@ def _new_clicks(provider_mean, user_provider_before):
     return counts(user_provider_before, provider_mean.shape[-2], provider_mean)
 
 
-def _catalogue(documents):
+def _catalogue(documents, gamma):
     """What can be recommended in a step: whose each document is, and what it is about."""
 
     def provider(provider_clicks):
-        return Choice(GAMMA * of(provider_clicks).log(1 + provider_clicks), documents)
+        return Choice(gamma * of(provider_clicks).log(1 + provider_clicks), documents)
 
     def topics(provider, provider_mean):
         return Normal(take(provider_mean, provider[..., None], -2), 1.0)
@@ -109,16 +115,45 @@ def _catalogue(documents):
     return Entity("catalogue", fresh(provider=provider, topics=topics))
 
 
+@dataclass(frozen=True, eq=False)
+class Slate:
+    """The law of slates (W, U, K), the best of the scores: it draws, and that is all."""
+
+    interest: object
+    topics: object
+    provider: object
+    boost: object
+
+    def draw(self, backend):
+        """Slates, the best first; a lazy back end draws no score that cannot reach one."""
+        if backend.lazy and self.topics.shape[-1] == 2:
+            key = int(backend.uniform((1,))[0] * 2**24)
+            return slates(self.interest, self.topics, self.provider, self.boost, SLATE, key)
+        liking_WUD = affinities(self.interest, self.topics)
+        scores = backend.uniform(tuple(liking_WUD.shape))
+        scores *= take(self.boost, self.provider, -1)[
+            :, None, :
+        ]  # in place, without fresh memory
+        scores += liking_WUD
+        return largest(scores, SLATE)
+
+    def log_density(self, value):
+        """None such: the chance of a slate is an integral over all scores."""
+        raise ValueError("the chance of a slate has no formula, so this story has no score")
+
+
 def _recommender(policy):
-    """Who chooses the slates: all pulls so far, a score for each user and document."""
+    """Who chooses the slates: all pulls so far, each provider's boost, the best scores."""
 
-    def score(pulls, user_interest, catalogue_topics, catalogue_provider):
-        liking_WUD = affinities(user_interest, catalogue_topics)
-        boost_WD = take(policy(pulls), catalogue_provider, -1) + EDGE
-        return Uniform(liking_WUD, boost_WD[:, None, :])
+    def boost(pulls):
+        found = policy(pulls)
+        if getattr(found, "shape", None) != pulls.shape:
+            came = getattr(found, "shape", type(found))
+            raise ValueError(f"a policy's boosts are {came}; {tuple(pulls.shape)} is needed")
+        return found + EDGE
 
-    def slate(score):
-        return largest(score, SLATE)
+    def slate(boost, user_interest, catalogue_topics, catalogue_provider):
+        return Slate(user_interest, catalogue_topics, catalogue_provider, boost)
 
     def shown_topics(slate, catalogue_topics):
         return _of_slate(catalogue_topics, slate)
@@ -128,13 +163,14 @@ def _recommender(policy):
 
     pulls = fading("pulls", _none_yet, _new_clicks)
     shown = {"shown_topics": shown_topics, "shown_provider": shown_provider}
-    return Entity("recommender", (pulls, *fresh(score=score, slate=slate, **shown)))
+    return Entity("recommender", (pulls, *fresh(boost=boost, slate=slate, **shown)))
 
 
 def _of_slate(values_WDX, slate_WUK):
     """The documents' values at the places of each slate, (W, U, K, X)."""
-    W, U, K = slate_WUK.shape
-    return take(values_WDX, slate_WUK.reshape(W, U * K, 1), -2).reshape(W, U, K, -1)
+    W, D, X = values_WDX.shape
+    first = of(slate_WUK).cumsum(of(slate_WUK).full_like(slate_WUK[:, :1, :1], D), 0) - D
+    return values_WDX.reshape(W * D, X)[slate_WUK + first]
 
 
 def _user_variables(shape):
@@ -145,8 +181,8 @@ def _user_variables(shape):
         return Mixture(-of(far).log(far), provider_mean, USER_SPREAD / far, shape)
 
     def liking(interest, shown_topics):
-        squares = (interest[..., None, :] - shown_topics) ** 2
-        return 2 - squares.sum(-1) ** 0.5
+        far = interest[..., None, :] - shown_topics
+        return 2 - sum(far[..., topic] ** 2 for topic in range(far.shape[-1])) ** 0.5
 
     def got(liking, choice):
         return take(liking, choice[..., None], -1)[..., 0]
@@ -165,79 +201,41 @@ def _user_variables(shape):
     return (*static(interest=interest), *each, late)
 
 
-def _advertiser(ad, worlds, nobody):
-    """Who pays for the last place of slates; an ad belongs to no provider."""
-
-    def wins(budget, topics, user_interest, recommender_shown_topics):
-        last = ((user_interest - recommender_shown_topics[..., -1, :]) ** 2).sum(-1) ** 0.5
-        own = ((user_interest - topics) ** 2).sum(-1) ** 0.5
-        return (ad.bid - own > -last) & (budget[:, None] > 0)
-
-    def shown_topics(wins, topics, recommender_shown_topics):
-        return _with_last(recommender_shown_topics, wins[..., None], topics)
-
-    def shown_provider(wins, recommender_shown_provider):
-        return _with_last(recommender_shown_provider[..., None], wins[..., None], nobody)[
-            ..., 0
-        ]
-
-    def clicks(user_provider):
-        return (user_provider == nobody).sum(-1)
-
-    def budget(budget_before, clicks_before):
-        return (budget_before - ad.price * clicks_before).clip(0)
-
-    def full(backend):
-        return backend.full((worlds,), ad.budget)
-
-    place = static(topics=lambda backend: backend.array(np.array(ad.topics, float)))
-    shown = {"shown_topics": shown_topics, "shown_provider": shown_provider}
-    each = fresh(wins=wins, clicks=clicks, **shown)
-    return Entity("advertiser", (Variable("budget", full, budget), *place, *each))
-
-
-def _with_last(shown, where, own):
-    """The slates (…, K, X) with `own` in the last place where `where`, (…, 1), says so."""
-    last = of(shown).where(where, own + 0 * shown[..., -1, :], shown[..., -1, :])
-    return of(shown).concatenate([shown[..., :-1, :], last[..., None, :]], -2)
-
-
 def run(
-    policy,
-    worlds,
-    horizon,
-    seed,
-    provider_means=None,
-    users=2000,
-    advertiser=None,
-    backend=None,
+    policy, worlds, horizon, seed, provider_means=None, users=2000, gamma=GAMMA, backend=None
 ):
     """The `Outcome` of a policy in `worlds` worlds at once.
 
         run(provider_aware(1.2), worlds=4, horizon=300, seed=0).cumulative    # (4,)
 
-    `provider_means`: (P, T), the same in all worlds, or (W, P, T); by default drawn by the
-    seed. Equal seeds and sizes share users and noise, whatever the policy, so that policies
-    can be compared in pairs. `backend`: where and with what noise; default a
-    CPU. ValueError for sizes below 1 or means that do not fit.
+    `provider_means`: (P, T), the same in all worlds, or (W, P, T); default drawn by the seed.
+    Equal seeds and sizes share users and noise. `backend`: where, with what noise; default a
+    CPU. ValueError for sizes below 1, a seed or gamma below 0, means that do not fit, and a
+    policy whose boosts are no finite number for each provider.
     """
-    for name, value in {"worlds": worlds, "horizon": horizon, "users": users}.items():
-        if type(value) is not int or value < 1:
-            raise ValueError(f"{name}={value!r}; a whole number from 1 on is allowed")
+    sizes = {"worlds": worlds, "horizon": horizon, "users": users}
+    worlds, horizon, users = (_whole(name, size, 1) for name, size in sizes.items())
+    seed = _whole("seed", seed, 0)
+    if not 0 <= gamma < np.inf:
+        raise ValueError(f"gamma={gamma!r}; a number from 0 on is allowed")
     means = draw_providers(worlds, seed) if provider_means is None else provider_means
-    means = _checked_means(means, worlds)
-    backend = fastest(seed) if backend is None else backend
-    story = ecosystem_story(policy, means, users, advertiser)
-    return outcome(story, horizon, backend)
+    story = ecosystem_story(policy, _checked_means(means, worlds), users, gamma)
+    return outcome(story, horizon, fastest(seed) if backend is None else backend)
 
 
-def outcome(story, horizon, backend, advance=None):
-    """The `Outcome` of an ecosystem's story; `advance` may be its step, compiled."""
-    keep = ["metrics.utility", "provider.clicks", "metrics.documents", "recommender.pulls"]
-    keep += [name for name in AD_KEPT if name in story.names]
-    record = story.simulate(horizon, backend, keep, advance=advance)
-    utility, clicks, documents, pulls, *ad = (_stacked(record[name]) for name in keep)
-    return Outcome(utility, clicks, documents, pulls[-1], *ad)
+def _whole(name, value, least):
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r}; a whole number from {least} on is allowed")
+    return int(value)
+
+
+def outcome(story, horizon, backend):
+    """The `Outcome` of an ecosystem's story; ValueError for boosts that are not finite."""
+    record = story.simulate(horizon, backend, [*KEPT, "recommender.boost"])
+    utility, clicks, documents, pulls, boosts = (_stacked(one) for one in record.values())
+    if not (right := np.isfinite(boosts).all((1, 2))).all():
+        raise ValueError(f"a policy's boosts at step {(~right).argmax()} are not all finite")
+    return Outcome(utility, clicks, documents, pulls[-1])
 
 
 def _metrics():
@@ -254,17 +252,29 @@ def _metrics():
 
 def _stacked(values):
     """The values of all steps as one array on the host."""
-    if of(*values) is np:
-        return np.stack(values)
-    return torch.stack(values).cpu().numpy()
+    return np.stack(values) if of(*values) is np else torch.stack(values).cpu().numpy()
 
 
 def _checked_means(means, worlds):
     means = np.asarray(means, float)
     means = np.broadcast_to(means, (worlds, *means.shape)) if means.ndim == 2 else means
     if means.ndim != 3 or len(means) != worlds or 0 in means.shape:
-        text = f"provider means of shape {means.shape}; (P, T) or ({worlds}, P, T) is allowed"
-        raise ValueError(text)
+        raise ValueError(f"means of shape {means.shape}; (P, T) or ({worlds}, P, T) is allowed")
     if not np.isfinite(means).all():
         raise ValueError("provider means hold NaN or infinity; finite numbers are allowed")
     return means.copy()
+
+
+def gini(values):
+    """The Gini coefficient on the last axis: 0 if all have the same, 1 − 1/n if one has all.
+
+        gini([1.0, 1.0, 1.0, 1.0]), gini([0.0, 0.0, 0.0, 8.0])    # 0.0, 0.75
+
+    Half the mean difference of all pairs over the mean; zero where all have nothing.
+    """
+    values = np.sort(np.asarray(values, float), -1)
+    if not (values >= 0).all():
+        raise ValueError(f"values down to {values.min()}; the share of a debt is no inequality")
+    count, whole = values.shape[-1], values.sum(-1)
+    ranks = 2 * np.arange(1, count + 1) - count - 1
+    return (values * ranks).sum(-1) / np.where(whole > 0, count * whole, 1)

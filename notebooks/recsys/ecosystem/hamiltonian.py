@@ -8,14 +8,16 @@ A particle with the parameters as its place and a random momentum p slides over 
 keep the energy nearly; what they lose decides whether the new place is taken, with the chance
 min(1, exp(H_old − H_new)). In the warm-up ε is set so that a chosen share is taken (dual
 averaging, Hoffman and Gelman 2014, algorithm 5), and m to one over the variance around each
-chain's mean; the chains share both. Effective size and split R-hat are those of
-Gelman et al. (2013), chapter 11, with Geyer's (1992) initial monotone sequence.
+chain's mean; the chains share both. Effective size and split R-hat are those of Gelman et al.
+(2013), chapter 11, with Geyer's (1992) initial monotone sequence.
 
 Shapes: `C` chains, `Q` parameters, `N` draws.
 """
 
 import math
+import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -45,32 +47,32 @@ def sample(
     variance=None,
     target=0.8,
     seed=0,
+    leap=None,
 ):
     """`Samples` of `steps` draws a chain, after `warmup` moves that are thrown away.
 
         sample(lambda q_CQ: -0.5 * (q_CQ**2).sum(-1), torch.zeros(4, 2), 500).draws.mean((0, 1))
 
-    `log_density` maps (C, Q) to (C,), by torch's operations, each chain from its own row; the
-    chains may have densities of their own. Step sizes vary by a fifth, so that no orbit closes.
-    `variance`, (Q,), is a first guess, such as the prior's; default 1. ValueError for a start
-    of another shape, or where the density is not finite.
+    `log_density` maps (C, Q) to (C,) by torch, each chain from its own row; a start (Q,) is one
+    chain. `variance`, (Q,), is a first guess, default 1; `leap` the density's `compiled` step.
+    ValueError for a start of another shape, or a density that is not finite.
     """
+    start = start[None] if start.ndim == 1 else start
     _checked(start, steps, leapfrogs, warmup, target, step_size)
     slope = _with_slope(log_density)
+    leap = plain(log_density) if leap is None else leap
     place = start.detach().clone(), *slope(start)
     if not bool(torch.isfinite(place[1]).all()) or place[1].shape != start.shape[:1]:
         raise ValueError(f"the log-density at the start is {place[1]}; finite, (C,), is needed")
     noise = torch.Generator(start.device).manual_seed(seed)
     guess = torch.ones_like(start[0]) if variance is None else variance.to(start)
     if guess.shape != start.shape[1:] or not bool((guess > 0).all()):
-        raise ValueError(
-            f"variance of shape {tuple(guess.shape)}; {start.shape[1]}, above zero"
-        )
+        raise ValueError(f"a variance of {tuple(guess.shape)}; {start.shape[1]}, above zero")
     tuned = _Tuning(start, step_size, guess, target)
     draws, taken, lost = [], [], []
     for move in range(warmup + steps):
         size = tuned.step_size(final=move >= warmup)
-        place, chance, diverged = _move(slope, place, size, tuned.variance, leapfrogs, noise)
+        place, chance, diverged = _move(leap, place, size, tuned.variance, leapfrogs, noise)
         if move < warmup:
             tuned.update(place[0], chance, move, warmup)
             continue
@@ -85,10 +87,12 @@ def sample(
 def _checked(start, steps, leapfrogs, warmup, target, step_size):
     """None; ValueError for what cannot be sampled."""
     if start.ndim != 2 or 0 in start.shape or not start.is_floating_point():
-        raise ValueError(f"a start of shape {tuple(start.shape)}, {start.dtype}; floats (C, Q)")
-    for name, value, least in (("steps", steps, 1), ("leapfrogs", leapfrogs, 1)):
-        if not isinstance(value, int) or value < least:
-            raise ValueError(f"{name}={value!r}; a whole number from {least} on is allowed")
+        raise ValueError(
+            f"a start of shape {tuple(start.shape)}, {start.dtype}; floats (C, Q) or (Q,)"
+        )
+    for name, value in (("steps", steps), ("leapfrogs", leapfrogs)):
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}={value!r}; a whole number from 1 on is allowed")
     if not (isinstance(warmup, int) and warmup >= 0 and 0 < target < 1 and step_size > 0):
         told = f"warmup={warmup!r}, target={target!r}, step_size={step_size!r}"
         raise ValueError(f"{told}: at least 0, between 0 and 1, above 0 are allowed")
@@ -107,7 +111,35 @@ def _with_slope(log_density):
     return both
 
 
-def _move(slope, place, size, variance, leapfrogs, noise):
+def _leap(slope, q, p, gradient, size, variance):
+    """(place, momentum, log-density, gradient) after one leapfrog step."""
+    p = p + 0.5 * size * gradient
+    q = q + size * variance * p
+    value, gradient = slope(q)
+    return q, p + 0.5 * size * gradient, value, gradient
+
+
+def plain(log_density):
+    """A leapfrog step on this density, an operation at a time."""
+    return partial(_leap, _with_slope(log_density))
+
+
+def compiled(log_density, like, backend="inductor"):
+    """The same, gradient and all, as one function for places (C, Q) `like` these; seconds."""
+    from torch.fx.experimental.const_fold import split_const_subgraphs
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    q, p, gradient, ones = *(like.clone() for _ in range(3)), torch.ones_like(like[0])
+    traced = make_fx(plain(log_density))(q, p, gradient, ones[0].clone(), ones)
+    with warnings.catch_warnings():  # it speaks of constants that it registers a line later
+        warnings.simplefilter("ignore")
+        folded = split_const_subgraphs(traced)
+    folded.run_folding()  # what no argument reaches, such as the score of what was shown
+    how = {"options": {"cpp_wrapper": True}} if backend == "inductor" else {}  # less Python
+    return torch.compile(torch.fx.GraphModule(folded, folded.graph), backend=backend, **how)
+
+
+def _move(leap, place, size, variance, leapfrogs, noise):
     """(next place, chance of the move (C,), diverged (C,)) after leapfrogs and a verdict."""
     q, value, gradient = place
     kind = {"generator": noise, "device": q.device, "dtype": q.dtype}
@@ -116,20 +148,14 @@ def _move(slope, place, size, variance, leapfrogs, noise):
     rate = 1 + 0.2 * (2 * torch.rand((), generator=noise, device=q.device, dtype=q.dtype) - 1)
     new, new_value, new_gradient, size = q, value, gradient, size * rate
     for _ in range(leapfrogs):
-        p = p + 0.5 * size * new_gradient
-        new = new + size * variance * p
-        new_value, new_gradient = slope(new)
-        p = p + 0.5 * size * new_gradient
+        new, p, new_value, new_gradient = leap(new, p, new_gradient, size, variance)
     gained = new_value - 0.5 * (p * p * variance).sum(-1) - energy
     gained = torch.where(torch.isfinite(gained), gained, -math.inf)
     chance = gained.clamp(max=0).exp()
     yes = torch.rand(chance.shape, **kind) < chance
     kept = torch.where(yes[:, None], new, q), torch.where(yes, new_value, value)
-    return (
-        (*kept, torch.where(yes[:, None], new_gradient, gradient)),
-        chance,
-        gained < -DIVERGED,
-    )
+    place = *kept, torch.where(yes[:, None], new_gradient, gradient)
+    return place, chance, gained < -DIVERGED
 
 
 class _Tuning:
@@ -174,8 +200,7 @@ def effective_size(draws_NCQ):
     """How many independent draws the mean of each parameter is worth, (Q,).
 
     The number of draws over 1 + 2 Σ autocorrelation, the sum cut by Geyer's rule; at most that
-    number times its log₁₀ (Vehtari et al. 2021), which draws that alternate would exceed.
-    ValueError for fewer than four draws.
+    number times its log₁₀ (Vehtari et al. 2021). ValueError for fewer than four draws.
     """
     halves = _halves(draws_NCQ)
     count, chains, _ = halves.shape

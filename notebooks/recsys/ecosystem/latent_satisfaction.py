@@ -1,4 +1,4 @@
-"""Users whose satisfaction nobody logs, and four ways to learn how sensitive it is.
+"""Users whose satisfaction nobody logs, and three ways to learn how sensitive it is.
 
 After the application `latent_variable_model_learning` of RecSim NG: a user with an intent, a
 point among T topics, sees a slate of K items each step and takes one or none, by a logit over
@@ -7,13 +7,14 @@ affinity + satisfaction. The satisfaction moves by
     s_t = sensitivity · s_{t−1} + (best affinity of the last slate − that of the one before)
           + σ · shock_t,   s_0 = 5
 
-The shock is the random variable here, and the satisfaction is computed from it and from the
-parents. So a score with hidden satisfaction reaches intent and sensitivity through it.
+The shock is the random variable here, and the satisfaction is computed from it: so a score with
+hidden satisfaction reaches intent and sensitivity through it.
 
-Ours: the sensitivity has a prior, logit ~ N(1, 1); "nothing" has the logit 3 (theirs 0: with a
-satisfaction of 5 hardly a user ever takes nothing, and the log is silent); σ is 0.1, as their
-docstring says (their code has 0.01); intents lie ±√0.3 around the axes' ends (theirs ±√0.1),
-so that chains can pass from one end to another; a distance is √(d² + 0.1), smooth at its tip.
+Ours, in six places: one sensitivity for all users (theirs: one each), with a prior, logit ~
+N(1, 1); satisfaction is hidden, too (theirs: intents alone); "nothing" has the logit 3 (theirs
+0: at a satisfaction of 5 hardly anybody takes nothing, and the log is silent); σ is 0.1, as in
+their docstring (their code has 0.01); intents lie ±√0.3 around the axes' ends (theirs ±√0.1),
+so that chains can pass from one to another; a distance is √(d² + 0.1), smooth at its tip.
 
 Shapes: `W` worlds, chains or repeated experiments, `U` users, `K` slate, `T` topics, `H` steps.
 """
@@ -33,9 +34,8 @@ LOGGED = ("recommender.slate", "user.choice")
 
 
 def satisfaction_story(worlds, users, sensitivity=None, observed=False):
-    """The `Story`: the sensitivity drawn from its prior, or given as an array (W,).
-
-    With `observed` the satisfaction itself is the random variable, as in a log that holds it.
+    """The `Story`, the sensitivity drawn from its prior or given as an array (W,); if observed,
+    as in a log that holds it, satisfaction itself is the random variable.
     """
 
     def logit(backend):
@@ -91,11 +91,7 @@ def draw_log(steps, worlds, users, backend, sensitivity=None, observed=False):
 
 @dataclass(frozen=True)
 class Hidden:
-    """What a log of clicks leaves open, as one row of numbers a chain: (C, Q).
-
-    `density(q)` is the story's log-probability of the log and of these; `log` holds LOGGED,
-    with as many worlds as there are chains. `sensitivity`, (C,), where it is known.
-    """
+    """What a log of clicks, one a chain, leaves open: rows (C, Q); `sensitivity` if known."""
 
     log: dict
     users: int
@@ -127,11 +123,6 @@ class Hidden:
         backend = TorchBackend(device=q.device, dtype=q.dtype)
         return story.log_probability(self.record(q), backend, leading=1)
 
-    def likelihood(self, q):
-        """The same without the prior of the sensitivity, (C,): for the joint maximum."""
-        far = (q[:, 0] - PRIOR[0]) / PRIOR[1]
-        return self.density(q) + 0.5 * far * far
-
     def start(self, seed=0, spread=0.1):
         """A place to begin for each chain, (C, Q): intents near 1/T, the rest near 0."""
         like = self.log["recommender.slate"][0]
@@ -162,8 +153,7 @@ def repeated(record, chains):
 def likeliest(record, users, start=0.5, rounds=60):
     """(the sensitivity (W,) of the highest likelihood, its standard error) of a full log.
 
-    For a log that holds intent and satisfaction: Newton's steps on torch's gradients through
-    the story. The error is the curvature's, one over the root of the observed information.
+    By Newton's steps on torch's gradients through the story, for a log that holds satisfaction.
     """
     like = record["recommender.slate"][0]
     value = torch.full((len(like),), start, dtype=like.dtype, device=like.device)
@@ -191,12 +181,10 @@ def expectation_maximisation(
     Each iteration draws the hidden values given the sensitivity (E: `moves` of HMC from where
     the chains are) and takes a Newton step in the logit, cut at ±1, on the mean
     log-probability of these draws (M). Each log stands in `chains` rows in a row (`repeated`).
-    Once it has settled the path wanders about its mean, since draws are few.
 
     With a `rate` it is plain maximum likelihood instead: gradient ascent on the likelihood with
-    the hidden values summed out, whose slope is the draws' mean slope (Fisher's identity). Its
-    steps are rate · slope / √(sum of squared slopes so far), AdaGrad's. Both climb the same
-    hill, and neither has a prior of the sensitivity.
+    the hidden values summed out, whose slope is the draws' mean slope (Fisher's identity), by
+    AdaGrad's steps. Both climb the same hill, and neither has a prior of the sensitivity.
     """
     like = log["recommender.slate"][0]
     if len(like) % chains:
@@ -224,27 +212,6 @@ def expectation_maximisation(
     return torch.stack(path)
 
 
-def jointly_likeliest(hidden, rounds=60):
-    """The rows q, (C, Q), of the joint maximum: everything hidden at once, by L-BFGS.
-
-    The most likely configuration of all that is hidden, with the priors of intents and shocks.
-    Not maximum likelihood, which sums out what is hidden: this counts one best explanation,
-    and with a hidden number for each observation its error does not fade (Neyman and Scott
-    1948).
-    """
-    q = hidden.start(spread=0.0).requires_grad_(True)
-    optimiser = torch.optim.LBFGS([q], max_iter=rounds, line_search_fn="strong_wolfe")
-
-    def loss():
-        optimiser.zero_grad()
-        value = -hidden.likelihood(q).sum()
-        value.backward()
-        return value
-
-    optimiser.step(loss)
-    return q.detach()
-
-
 def sum_taken(record):
     """The sum of items taken, less their slates' means, (W, U, T): what clicks alone say."""
     total = 0.0
@@ -255,10 +222,11 @@ def sum_taken(record):
     return total
 
 
-def posterior(log, users, steps=300, warmup=300, leapfrogs=10, seed=0):
+def posterior(log, users, steps=300, warmup=300, leapfrogs=10, seed=0, leap=None):
     """(`Hidden`, `Samples`) of HMC over all that a log of clicks leaves open."""
     hidden = Hidden(log, users)
     start = hidden.start(seed + 1_000_000)  # not the noise of the moves
     told = {"warmup": warmup, "leapfrogs": leapfrogs, "step_size": 0.2, "seed": seed}
+    told["leap"] = leap  # compiled for this log
     told["variance"] = hidden.prior_variance(start)
     return hidden, hamiltonian.sample(hidden.density, start, steps, **told)

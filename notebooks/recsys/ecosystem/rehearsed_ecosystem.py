@@ -1,5 +1,4 @@
-"""Steps of the ecosystem as a GPU would run them, world by world, and with a host that reads.
-
+"""Steps of the ecosystem as a GPU would run them, world by world, and with a host that reads;
 `make predict` counts them without a GPU, at the sizes of each tier.
 """
 
@@ -40,9 +39,7 @@ def naive(sizes, device):
 
 
 def broken(sizes, device):
-    """The batch, but after each step all values go to the host and come back, as they would
-    for a policy in NumPy
-    """
+    """The batch, but each step's values go to the host and back, as for a policy in NumPy"""
     advance, start = _begun(sizes, sizes["worlds"], device)
 
     def call():

@@ -1,7 +1,8 @@
 // The plane of two topics with its providers: a slider for the boost's cap, one for the step. A disc is a provider, its
-// area the documents it has; a cross is one without any. All values come with the page; nothing is computed but the drawing.
-// The element's data: `plane`, JSON {places: [[x, y], …], caps: [number, …], steps: [number, …],
-// documents: {cap: [[documents of each provider], one list a step]}, utility: {cap: [sum so far, one a step]}}.
+// area the documents it has now; a cross is one that had none in the last `window` steps. All values come with the page;
+// nothing is computed but the drawing. The element's data: `plane`, JSON {places: [[x, y], …], caps: [number, …],
+// steps: [number, …], window: number, documents: {cap: [[documents of each provider now, −1 where it had none in the
+// window], one list a step]}, utility: {cap: [sum so far, one a step]}}.
 "use strict";
 (() => {
   const element = document.querySelector(".starving-plane:not([data-state])");
@@ -42,7 +43,7 @@
       told.places.forEach((place, provider) => {
         const [x, y] = at(place);
         paint.beginPath();
-        if (documents[provider]) {
+        if (documents[provider] >= 0) {
           paint.fillStyle = ALIVE;
           paint.arc(x, y, 1.5 + 1.6 * Math.sqrt(documents[provider]), 0, 7);
           paint.globalAlpha = 0.7;
@@ -63,11 +64,11 @@
         const [height, when] = [told.caps[cap.value], Number(step.value)];
         const documents = told.documents[height][when];
         draw(documents);
-        const alive = documents.filter((count) => count > 0).length;
+        const [alive, now] = [0, 1].map((least) => documents.filter((count) => count >= least).length);
         const most = Math.max(...documents);
         const what = height ? `a cap of ${height}` : "no boost (myopic)";
-        const text = `With ${what}, at step ${told.steps[when]}: ${alive} of ${documents.length} providers have documents, `
-          + `the largest ${most} of ${documents.reduce((a, b) => a + b, 0)}. `
+        const text = `With ${what}, at step ${told.steps[when]}: ${alive} of ${documents.length} providers had documents in the `
+          + `last ${told.window} steps, ${now} have some now, the largest ${most} of ${documents.reduce((a, b) => a + Math.max(b, 0), 0)}. `
           + `The mean user's utility so far: ${told.utility[height][when].toFixed(1)}.`;
         cap.setAttribute("aria-valuetext", what);
         step.setAttribute("aria-valuetext", `step ${told.steps[when]}`);

@@ -10,11 +10,9 @@ makes it computed. One story runs in three ways:
     log_probability   read random variables from a record, *compute the others again*
     gradients         torch's, through either of the two
 
-Scoring computes again because a computed variable is no evidence: it carries what its parents
-say, and the gradient with respect to them. A record without it is as good.
-
-An `Entity` is a template of a kind of actors. Its variables are known outside as
-"kind.name", in parameters `kind_name`; inside, by their own names.
+What is computed is no evidence: computed again, it carries what its parents say, and the
+gradient with respect to them. Variables of an `Entity`, a template of a kind of actors, are
+known outside as "kind.name", in parameters `kind_name`; inside, by their own names.
 """
 
 import inspect
@@ -35,9 +33,8 @@ class Variable:
 
 @dataclass(frozen=True)
 class Entity:
-    """A kind of actors: `Entity("user", (Variable(…), …), {"slate": "shop.slate"})`.
-
-    `binds` says which variable a parameter means, so that one template serves several kinds.
+    """A kind of actors: `Entity("user", (Variable(…), …), {"slate": "shop.slate"})`; `binds`
+    says which variable a parameter means, so that one template serves several kinds.
     """
 
     kind: str
@@ -65,18 +62,13 @@ class Story:
         self.names = tuple(_ordered(self._initial))
         self._order = tuple(_ordered(self._next))
 
-    def simulate(self, steps, backend, keep=None, advance=None):
-        """The record, {variable: list of its values at each step}, of `steps` ≥ 1 steps.
-
-        `keep` names the variables to record, default all. `advance` stands in for the method
-        of that name once the first step is done, such as a compiled one.
-        """
+    def simulate(self, steps, backend, keep=None):
+        """The record, {variable: list of its values at each step}; `keep` names variables."""
         _checked_steps(steps)
         kept = self._known(self.names if keep is None else keep)
         record, values = {name: [] for name in kept}, {}
         for _ in range(steps):
-            own = advance if values and advance else partial(self.advance, backend=backend)
-            values = own(values)
+            values = self.advance(values, backend)
             for name in kept:
                 record[name].append(values[name])
         return record
@@ -94,7 +86,9 @@ class Story:
 
         def found(step, name, law):
             value = _recorded(record, name, step)
-            scores.append(_summed(law.log_density(value), leading))
+            score = law.log_density(value)
+            inner = tuple(range(leading, score.ndim))  # torch takes no axes for all
+            scores.append(score.sum(inner) if inner else score)
             return value
 
         for step in range(steps):
@@ -105,7 +99,6 @@ class Story:
         """{variable: value} one step after `before`, or at the start where that is empty.
 
         `found(name, distribution)` gives a random variable's value; without it, it is drawn.
-        A pure function of its arguments and the noise: `torch.compile` takes it.
         """
         rules, order = (self._next, self._order) if before else (self._initial, self.names)
         values = dict(before)
@@ -165,12 +158,6 @@ def _ordered(rules):
         order += ready
         waiting = {name: rule for name, rule in waiting.items() if name not in ready}
     return order
-
-
-def _summed(score, leading):
-    """The sum over all axes but the leading ones; torch would take no axes for all."""
-    inner = tuple(range(leading, score.ndim))
-    return score.sum(inner) if inner else score
 
 
 def _recorded(record, name, step):

@@ -4,15 +4,15 @@
 
 A seed draws the providers of a world. Each policy, the heuristic at a cap of its own, runs in
 every world equally often, with the same users and noise in run number r. A world's number is
-the mean of its runs; intervals are 95 % (Student's t) over worlds, of differences within
-worlds. The number of worlds, the runs and the caps were fixed before the first of them ran;
-none was chosen by what came out. No policy learns before it is judged.
+the mean of its runs; intervals are 95 % (Student's t) over worlds, of differences within one.
+The arm `even` is the myopic policy where clicks make no items (γ = 0): the same world without
+concentration. The number of worlds, the runs and the caps were fixed before the first of them
+ran; `even` was added when these had been seen, since under a boost clicks make items, too.
 """
 
 import numpy as np
 from array_backends import fastest
-from ecosystem_outcome import gini
-from ecosystem_world import draw_providers, provider_aware, run
+from ecosystem_world import GAMMA, draw_providers, gini, provider_aware, run
 from helpers import device
 from helpers.study import Arm, Metric, Outcome, Part, Study, student
 
@@ -36,21 +36,22 @@ def judge(policy, means, job):
     """The measures of a policy among these providers; its users and noise are the world's."""
     backend, size = fastest(1000 + job.seed, device.device()), job.sizes
     about = size["runs"], size["horizon"], job.seed, means[0], size["users"]
-    return measures(run(policy, *about, backend=backend))
+    return measures(run(policy, *about, job.arm.setting["gamma"], backend))
 
 
 def measures(out):
     """What is kept of an `Outcome`: means over its runs, their own sums, the mean's path.
 
-    Utility and Gini also as what they `moved`: the last EDGE steps less the first EDGE. These
-    begin at step 1: a utility arrives a step late, and step 0 has none.
+    Survivors had a document in one of the last EDGE steps, the `present` in the last. What
+    utility and Gini `moved`: the last EDGE steps less the first EDGE, those from step 1 on.
     """
     edge = min(EDGE, len(out.utility) // 3)
     first, late = slice(1, edge + 1), slice(-edge, None)
     early_gini, late_gini = (float(gini(out.clicks[at]).mean()) for at in (first, late))
     return {
         "cumulative": float(out.cumulative.mean()),
-        "survivors": float(out.survivors[-1].mean()),
+        "survivors": float(out.survivors(EDGE)[-1].mean()),
+        "present": float(out.survivors(1)[-1].mean()),
         "late_gini": late_gini,
         "gini_moved": late_gini - early_gini,
         "utility_moved": float(out.utility[late].mean() - out.utility[first].mean()),
@@ -78,33 +79,34 @@ def extra(receipt, found):
     receipt.record("study_spread_of_worlds", float(between), "utility")
 
 
-def arm(cap):
-    """The heuristic at this cap; at 0 it is the myopic policy."""
-    return Arm(test=("world",), start="heuristic", setting={"cap": cap})
+def arm(cap, gamma=GAMMA):
+    """The heuristic at this cap, at 0 the myopic policy, where clicks make items by gamma."""
+    return Arm(test=("world",), start="heuristic", setting={"cap": cap, "gamma": gamma})
 
 
-def gain(policy, other="myopic", metric="cumulative"):
-    """What a policy gains over another, which differs by its cap."""
-    return Outcome(metric, policy, other, differs=("setting.cap",))
+def less(arm, other="myopic", metric="cumulative", differs="cap"):
+    """What an arm has more than another, from which it differs in one setting."""
+    return Outcome(metric, arm, other, differs=(f"setting.{differs}",))
 
 
 STUDY = Study(
     notebook="ecosystem",
     name="policies",
-    arms={name: arm(cap) for name, cap in CAPS.items()},
+    arms={name: arm(cap) for name, cap in CAPS.items()} | {"even": arm(0.0, 0.0)},
     seeds=range(20),
     over="worlds",
     sizes={"runs": 2, "horizon": 300, "users": 2000},
     trial={"horizon": 6, "users": 30},
-    metrics={
-        "cumulative": Metric("utility"),
-        "survivors": Metric("providers"),
-        "late_gini": Metric("Gini"),
-        "gini_moved": Metric("Gini"),
-        "utility_moved": Metric("utility"),
+    metrics=dict.fromkeys(("cumulative", "utility_moved"), Metric("utility"))
+    | dict.fromkeys(("survivors", "present"), Metric("providers"))
+    | dict.fromkeys(("late_gini", "gini_moved"), Metric("Gini")),
+    outcomes={f"study_{name}_gain": less(name) for name in BOOSTED}
+    | {
+        "study_even_gain": less("even", differs="gamma"),
+        "study_concentration": less("myopic", "even", "utility_moved", "gamma"),
+        "study_boost_spares": less("cap_1_2", metric="utility_moved"),
     },
-    outcomes={f"study_{name}_gain": gain(name) for name in BOOSTED}
-    | {"study_concentration": gain("myopic", "cap_1_2", "utility_moved")},  # all lose some
+    processes=2,
     parts=parts,
     begin=begin,
     judge=judge,

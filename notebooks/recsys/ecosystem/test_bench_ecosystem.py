@@ -4,20 +4,38 @@ import json
 
 import bench_ecosystem
 import bench_hamiltonian
-import numpy as np
 import pytest
 import torch
 from helpers import bench, check
 from helpers.device import Tier
 
 
-def test_a_compiled_story_of_another_mean_stops_the_race():
-    draw = np.random.default_rng(0)
-    first, second = (type("Out", (), {"utility": draw.normal(size=(5, 6))})() for _ in "ab")
-    assert bench_ecosystem.same_in_mean(first, second) < 4
-    second.utility = second.utility + 3
-    with pytest.raises(check.Failed, match="standard errors away"):
-        bench_ecosystem.same_in_mean(first, second)
+def test_back_ends_that_tell_another_story_stop_the_race(monkeypatch):
+    assert bench_ecosystem.agree(users=20, horizon=3) < 1e-9
+    other = bench_ecosystem.world.provider_aware(0.2)
+    monkeypatch.setattr(bench_ecosystem.world, "provider_aware", lambda cap: other)
+    with pytest.raises(check.Failed, match="sums of different order"):
+        bench_ecosystem.agree(users=20, horizon=3)
+
+
+def test_a_lazy_walk_that_tells_another_story_stops_the_race(monkeypatch):
+    slates = bench_ecosystem.world.slates
+    last_first = lambda *told: slates(*told).flip(-1)  # noqa: E731
+    monkeypatch.setattr(bench_ecosystem.world, "slates", last_first)
+    with pytest.raises(check.Failed, match="sums of different order"):
+        bench_ecosystem.agree(users=20, horizon=3)
+
+
+def test_each_contestant_tells_all_worlds_and_the_batch_alone_lazily(monkeypatch):
+    pairs, took = bench_ecosystem.contestants(2, 3, 10)
+    real, lazy = bench_ecosystem.world.slates, []
+    kept = lambda *told: lazy.append(1) or real(*told)  # noqa: E731
+    monkeypatch.setattr(bench_ecosystem.world, "slates", kept)
+    assert took > 0 and set(pairs) == set(bench_ecosystem.NAMES.values())
+    whole = [pairs[bench_ecosystem.NAMES[name]]().utility for name in ("batch", "all_noise")]
+    assert [one.shape for one in whole] == [(3, 2), (3, 2)] and len(lazy) == 3  # of three steps
+    assert len(pairs[bench_ecosystem.NAMES["world"]]()) == 2
+    assert [len(one[0]) for one in pairs[bench_ecosystem.NAMES["one_user"]]()] == [3, 3]
 
 
 def test_samplers_that_agree_pass_and_others_stop_the_race():
@@ -39,7 +57,7 @@ def test_samplers_that_agree_pass_and_others_stop_the_race():
 @pytest.fixture
 def told(monkeypatch, tmp_path):
     """The metrics of a race of 3 worlds and 5 steps whose contestants take known seconds."""
-    seconds = {"batch": 1.0, "compiled": 0.5, "world": 4.0, "one_user": 11.0}
+    seconds = {"batch": 1.0, "all_noise": 2.0, "world": 4.0, "one_user": 11.0}
     labels = {bench_ecosystem.NAMES[name]: took for name, took in seconds.items()}
 
     def raced(contestants, repeats, warmup, reference):
@@ -54,7 +72,6 @@ def told(monkeypatch, tmp_path):
     pairs = dict.fromkeys(labels, lambda: None)
     monkeypatch.setattr(bench_ecosystem, "agree", lambda: 0.0)
     monkeypatch.setattr(bench_ecosystem, "contestants", lambda *sizes: (pairs, 0.25))
-    monkeypatch.setattr(bench_ecosystem, "same_in_mean", lambda first, second: 0.0)
     monkeypatch.setattr(bench_ecosystem.bench, "race", raced)
     monkeypatch.setattr(bench_ecosystem.device, "tier", lambda: Tier("cpu", "cpu", ""))
     monkeypatch.setattr(bench_ecosystem.torch, "set_num_threads", lambda count: None)
@@ -65,10 +82,10 @@ def told(monkeypatch, tmp_path):
 
 
 def test_a_batch_of_one_second_is_eleven_times_as_fast_as_a_user_at_a_time_of_eleven(told):
-    wanted = {"batch": 11, "compiled": 22, "world": 11 / 4, "one_user": 1}
+    wanted = {"batch": 11, "all_noise": 11 / 2, "world": 11 / 4, "one_user": 1}
     assert {name: told[f"race_{name}_over_one_user"] for name in wanted} == wanted
 
 
 def test_a_rate_counts_the_steps_of_all_worlds(told):
-    wanted = {"batch": 15, "compiled": 30, "world": 15 / 4, "one_user": 15 / 11}
+    wanted = {"batch": 15, "all_noise": 15 / 2, "world": 15 / 4, "one_user": 15 / 11}
     assert {name: told[f"rate_{name}"] for name in wanted} == pytest.approx(wanted)

@@ -1,13 +1,15 @@
 """The world: equal to plain loops, the documented population, known ends, bad input."""
 
+import boosted_slates
 import ecosystem_world as world
 import numpy as np
 import pytest
 import torch
-from array_backends import NumpyBackend, TorchBackend, fastest
+from array_backends import NumpyBackend, TorchBackend, fastest, largest
 from bench_ecosystem import ecosystem_reference
-from ecosystem_outcome import gini
+from ecosystem_world import gini
 from scipy import stats
+from story import Entity, Variable
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
@@ -28,12 +30,55 @@ def test_equals_one_user_at_a_time(cap):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_torch_tells_numpy_s_story(device):
-    ad = world.Advertiser((0.0, 0.0), bid=5.0, budget=9.0)
-    plain = told(world.provider_aware(1.2), NumpyBackend(5), advertiser=ad)
+    plain = told(world.provider_aware(1.2), NumpyBackend(5))
     backend = TorchBackend(device=device, dtype=torch.float64, noise=NumpyBackend(5))
-    fast = told(world.provider_aware(1.2), backend, advertiser=ad)
-    for name in ("utility", "clicks", "documents", "pulls", "budget", "ad_clicks"):
+    fast = told(world.provider_aware(1.2), backend)
+    for name in ("utility", "clicks", "documents", "pulls"):
         np.testing.assert_allclose(getattr(fast, name), getattr(plain, name), atol=1e-9)
+
+
+@pytest.mark.parametrize("cap", [0.0, 1.2, 3.0])
+def test_a_lazy_story_equals_one_user_at_a_time_with_the_same_noise(cap):
+    utility, clicks = ecosystem_reference(cap, MEANS, 9, 37, seed=5, lazy=True)
+    lazy = TorchBackend(dtype=torch.float64, noise=NumpyBackend(5), lazy=True)
+    fast = told(world.provider_aware(cap), lazy)
+    np.testing.assert_allclose(fast.utility[:, 0], utility, atol=1e-9)
+    np.testing.assert_allclose(fast.clicks[-1, 0], clicks, atol=1e-9)
+
+
+def crowd(documents, providers=7, users=33, worlds=2, spread=8.0):
+    """Interests, topics, owners and boosts of both signs; two providers have nothing."""
+    draw = np.random.default_rng(documents)
+    means = spread * draw.normal(size=(worlds, providers, 2))
+    owner = draw.integers(0, providers - 2, (worlds, documents))
+    topics = np.take_along_axis(means, owner[..., None], 1)
+    topics = topics + draw.normal(size=topics.shape)
+    boost = draw.normal(size=(worlds, providers)) * 1.5
+    return spread * draw.normal(size=(worlds, users, 2)), topics, owner, boost
+
+
+@pytest.mark.parametrize("spread", [0.5, 8.0])
+@pytest.mark.parametrize(("documents", "count"), [(5, 3), (3, 3), (61, 1), (61, 4)])
+def test_lazy_slates_are_those_of_all_scores(documents, count, spread):
+    interest, topics, owner, boost = crowd(documents, spread=spread)
+    found = boosted_slates.slates(interest, topics, owner, boost, count, key=9)
+    seeds = [boosted_slates.seed_of(9, at) for at in range(2)]
+    places = range(33 * documents)
+    levels = [[boosted_slates.level(seed, place) for place in places] for seed in seeds]
+    width = np.take_along_axis(boost, owner, 1)[:, None]
+    liking = 2 - np.linalg.norm(interest[:, :, None] - topics[:, None], axis=-1)
+    scores = liking + np.reshape(levels, liking.shape) * width
+    np.testing.assert_array_equal(found, largest(scores, count))
+
+
+def test_the_noise_of_slates_is_uniform_and_of_its_own_for_each_place_draw_and_world():
+    seeds = [boosted_slates.seed_of(key, at) for key, at in ((1, 0), (1, 1), (2, 0), (0, 0))]
+    rows = np.array([[boosted_slates.level(seed, n) for n in range(4000)] for seed in seeds])
+    assert rows.min() >= 0 and rows.max() < 1
+    assert stats.kstest(rows.ravel(), "uniform").pvalue > 1e-3
+    beside = [rows[:, 1:], rows[:, :-1], rows[[1, 2, 3, 0], 1:]]
+    apart = np.corrcoef([one.ravel() for one in beside]) - np.eye(3)
+    assert np.abs(apart).max() < 0.04
 
 
 def test_worlds_of_a_batch_do_not_touch_each_other():
@@ -43,6 +88,44 @@ def test_worlds_of_a_batch_do_not_touch_each_other():
     other = world.run(world.myopic, 2, 6, 0, moved, 20, backend=NumpyBackend(1))
     np.testing.assert_array_equal(both.utility[:, 0], other.utility[:, 0])
     assert np.abs(both.clicks - other.clicks)[:, 0].max() == 0
+
+
+BATCHES = [NumpyBackend, fastest]
+BATCHES.append(lambda seed: TorchBackend(dtype=torch.float64, noise=NumpyBackend(seed)))
+
+
+@pytest.mark.parametrize("backend", BATCHES)
+def test_each_world_of_a_batch_shows_and_counts_its_own_documents(backend):
+    story = world.ecosystem_story(world.myopic, world.draw_providers(2, 0, clusters=3), 20)
+    kept = story.simulate(3, backend(1)).items()
+    told = {name: np.stack([np.asarray(one) for one in values]) for name, values in kept}
+    clicks = 0
+    for step, at in np.ndindex(3, 2):
+        slate, owner, topics, documents, pulls = (
+            told[name][step, at]
+            for name in ("recommender.slate", "catalogue.provider", "catalogue.topics")
+            + ("metrics.documents", "recommender.pulls")
+        )
+        assert slate.shape == (20, 3)
+        np.testing.assert_array_equal(told["recommender.shown_topics"][step, at], topics[slate])
+        shown = told["recommender.shown_provider"][step, at]
+        np.testing.assert_array_equal(shown, owner[slate])
+        np.testing.assert_array_equal(documents, np.bincount(owner, minlength=6))
+        before = told["user.provider"][:step, at].ravel()
+        np.testing.assert_allclose(pulls, np.bincount(before, minlength=6))
+        clicks += pulls.sum()
+    assert clicks == 2 * 20 * (1 + 2)
+
+
+def test_without_a_back_end_the_seed_draws_users_and_noise():
+    one, same, other = (world.run(world.myopic, 1, 3, s, MEANS, 9).utility for s in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one[1:] != other[1:]).all()
+
+
+def test_the_numbers_are_those_of_the_authors_code():
+    found = world.GAMMA, world.DISCOUNT, world.SLATE, world.PER_PROVIDER, world.USER_SPREAD
+    assert (*found, world.EDGE) == (2, 0.96, 3, 5, 20.5, 1e-4)
 
 
 def test_a_horizon_of_h_sums_h_less_one_utilities():
@@ -108,24 +191,33 @@ def test_clicks_fade_and_pulls_do_not():
     assert out.clicks[-1].sum() == pytest.approx(10 + 0.96 * 10)
 
 
-def test_an_ad_is_paid_by_the_click_until_the_money_is_gone():
-    ad = world.Advertiser((0.0, 0.0), bid=100.0, price=2.0, budget=30.0)
-    out = told(world.myopic, NumpyBackend(0), advertiser=ad)
-    spent = np.minimum(2.0 * out.ad_clicks.cumsum(0), 30.0)
-    np.testing.assert_allclose(out.budget[1:], 30.0 - spent[:-1])
-    assert out.budget[-1] == 0 and (out.ad_clicks[out.budget == 0] == 0).all()
-    assert out.pulls.sum() + out.ad_clicks[:-1].sum() == 8 * 37  # each click has one owner
+@pytest.mark.parametrize("kind", [BATCHES[0], BATCHES[2]])
+def test_users_see_the_slates_of_whoever_is_put_in_the_recommender_s_place(kind):
+    """A shop that shows all users one place, which is nobody's: no provider gets a click."""
+
+    def shown_topics(recommender_shown_topics):
+        return 0 * recommender_shown_topics + 5
+
+    def shown_provider(recommender_shown_provider):
+        return 0 * recommender_shown_provider + len(MEANS)
+
+    rules = {"shown_topics": shown_topics, "shown_provider": shown_provider}
+    shop = Entity("shop", tuple(Variable(name, rule, rule) for name, rule in rules.items()))
+    story = world.ecosystem_story(world.myopic, MEANS[None], 11, shop=shop)
+    record = story.simulate(3, kind(0))
+    far = np.linalg.norm(np.asarray(record["user.interest"][0]) - 5, axis=-1)
+    np.testing.assert_allclose(record["user.got"][2], 2 - far)
+    assert record["provider.clicks"][2].sum() == 0
 
 
-def test_an_ad_that_bids_nothing_wins_only_where_it_is_nearer():
-    story = world.ecosystem_story(
-        world.myopic, MEANS[None], 50, world.Advertiser((0.0, 0.0), bid=0.0)
-    )
-    record = story.simulate(1, NumpyBackend(0))
-    own = np.linalg.norm(record["user.interest"][0], axis=-1)
-    last = record["recommender.shown_topics"][0][:, :, -1]
-    other = np.linalg.norm(record["user.interest"][0] - last, axis=-1)
-    np.testing.assert_array_equal(record["advertiser.wins"][0], own < other)
+def test_without_gamma_clicks_make_no_items():
+    clicks = torch.tensor([[0.0, 1.0, 30.0]])
+    story = world.ecosystem_story(world.myopic, np.zeros((1, 3, 2)), 5, gamma=0.0)
+    rule, _ = story._next["catalogue.provider"]
+    torch.testing.assert_close(rule(clicks).logits, torch.zeros(1, 3))
+    even = told(world.myopic, NumpyBackend(0), users=300, horizon=40, gamma=0.0)
+    rich = told(world.myopic, NumpyBackend(0), users=300, horizon=40)
+    assert np.ptp(even.documents[20:].mean(0)) < 3 < np.ptp(rich.documents[20:].mean(0))
 
 
 def test_gini_of_known_shares():
@@ -135,22 +227,46 @@ def test_gini_of_known_shares():
         gini([-1.0, 2.0])
 
 
-def test_survivors_have_documents():
+def test_survivors_had_a_document_in_the_window():
     out = told(world.myopic, NumpyBackend(0))
     assert (out.documents.sum(-1) == 5 * len(MEANS)).all()
-    assert out.survivors[-1, 0] == len(np.flatnonzero(out.documents[-1, 0]))
+    for window in (1, 4, 9, 50):
+        for step in (0, 3, 8):
+            there = out.documents[max(0, step + 1 - window) : step + 1, 0].sum(0) > 0
+            np.testing.assert_array_equal(out.seen(window)[step, 0], there)
+            assert out.survivors(window)[step, 0] == there.sum()
+    assert (out.survivors(50) == out.survivors()).all()
+    assert out.survivors(1)[-1, 0] < out.survivors(9)[-1, 0]  # some were there and are not
 
 
-def test_the_log_probability_of_a_world_sums_its_laws():
-    story = world.ecosystem_story(world.provider_aware(1.2), MEANS[None], 5)
-    record = story.simulate(3, NumpyBackend(0))
-    whole = story.log_probability(record, NumpyBackend(9))
-    changed = dict(record)
-    changed["user.utility"] = [one + 1.0 for one in record["user.utility"]]
-    got = np.stack(record["user.got"])[:-1]
-    late = np.stack(record["user.utility"])[1:] - got
-    expected = (0.5 * late**2 - 0.5 * (late + 1) ** 2).sum()
-    assert story.log_probability(changed, NumpyBackend(9)) - whole == pytest.approx(expected)
+def test_the_chance_of_a_slate_is_refused():
+    story = world.ecosystem_story(world.myopic, MEANS[None], 5)
+    record = story.simulate(2, NumpyBackend(0))
+    with pytest.raises(ValueError, match="no formula"):
+        story.log_probability(record, NumpyBackend(0))
+
+
+def late(pulls):
+    """No number once somebody was pulled."""
+    return 0 * pulls / (1.0 * (pulls.sum() == 0))
+
+
+@pytest.mark.parametrize("backend", [NumpyBackend, fastest])
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (lambda pulls: pulls[:, :3], r"1, 3.*\(1, 8\) is needed"),
+        (lambda pulls: pulls[0], r"8.*\(1, 8\) is needed"),
+        (lambda pulls: 1.2, r"float.*\(1, 8\) is needed"),
+        (lambda pulls: pulls + float("nan"), "step 0 are not all finite"),
+        (lambda pulls: pulls - float("inf"), "step 0 are not all finite"),
+        (late, "step 1 are not all finite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_a_policy_s_boosts_are_one_finite_number_for_each_provider(policy, message, backend):
+    with pytest.raises(ValueError, match=message):
+        told(policy, backend(0), horizon=3, users=5)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +275,11 @@ def test_the_log_probability_of_a_world_sums_its_laws():
         ({"worlds": 0}, "worlds=0"),
         ({"horizon": 1.5}, "horizon=1.5"),
         ({"users": -1}, "users=-1"),
+        ({"users": True}, "users=True"),
+        ({"seed": None}, "seed=None; a whole number from 0 on"),
+        ({"seed": -1}, "seed=-1"),
+        ({"gamma": -0.5}, "gamma=-0.5"),
+        ({"gamma": float("nan")}, "gamma=nan"),
         ({"provider_means": np.zeros((3, 4, 2))}, "is allowed"),
         ({"provider_means": np.zeros(4)}, "is allowed"),
         ({"provider_means": np.full((4, 2), np.nan)}, "NaN"),
@@ -170,20 +291,12 @@ def test_sizes_and_means_that_do_not_fit_are_refused(change, message):
         world.run(**told | change)
 
 
+def test_sizes_may_be_numpy_s_whole_numbers():
+    one, two = (world.run(world.myopic, *map(kind, (2, 3, 4))) for kind in (int, np.int64))
+    np.testing.assert_array_equal(one.utility, two.utility)
+
+
 @pytest.mark.parametrize("cap", [-0.1, float("nan")])
 def test_a_cap_below_zero_is_refused(cap):
     with pytest.raises(ValueError, match="0 \\(myopic\\) or more"):
         world.provider_aware(cap)
-
-
-@pytest.mark.parametrize(
-    "told", [{"price": -1.0}, {"budget": float("nan")}, {"budget": -1.0}, {"bid": float("inf")}]
-)
-def test_money_that_is_no_amount_is_refused(told):
-    with pytest.raises(ValueError, match="from 0 on"):
-        world.Advertiser((0.0, 0.0), **told)
-
-
-def test_an_ad_of_other_topics_is_refused():
-    with pytest.raises(ValueError, match="2 topics"):
-        world.run(world.myopic, 1, 2, 0, MEANS, 5, world.Advertiser((0.0, 0.0, 0.0)))

@@ -1,9 +1,11 @@
 """The sampler: known densities, energy, tuning, diagnostics with known answers, bad input."""
 
 import hamiltonian as hmc
+import latent_satisfaction as latent
 import numpy as np
 import pytest
 import torch
+from array_backends import TorchBackend
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
@@ -75,12 +77,12 @@ def test_the_step_suits_all_chains_and_not_one(widths):
 
 def test_leapfrog_loses_energy_with_the_square_of_its_step():
     lost, ones = [], torch.ones(1, dtype=torch.float64)
-    slope = hmc._with_slope(lambda q: -(q**4).sum(-1))
+    density = lambda q: -(q**4).sum(-1)  # noqa: E731
     q = torch.full((1, 1), 0.7, dtype=torch.float64)
     for steps in (10, 20, 40):
         noise = torch.Generator().manual_seed(6)
-        place = (q, *slope(q))
-        _, chance, _ = hmc._move(slope, place, ones / steps, ones, steps, noise)
+        place, leap = (q, *hmc._with_slope(density)(q)), hmc.plain(density)
+        _, chance, _ = hmc._move(leap, place, ones / steps, ones, steps, noise)
         lost.append(-float(chance.log()))
     assert lost[0] > 0 and lost[0] / lost[1] == pytest.approx(4, rel=0.2)
     assert lost[1] / lost[2] == pytest.approx(4, rel=0.2)
@@ -178,9 +180,58 @@ def test_r_hat_sees_chains_and_halves_that_differ():
     assert (hmc.split_r_hat(draws) > 1.5).all()
 
 
+def test_a_start_of_one_axis_is_one_chain():
+    start = torch.tensor([1.0, -2.0], dtype=torch.float64)
+    found, same = (
+        hmc.sample(normal([1.0, 2.0]), q, 20, warmup=20, leapfrogs=3)
+        for q in (start, start[None])
+    )
+    assert found.draws.shape == (20, 1, 2) and torch.equal(found.draws, same.draws)
+
+
+def test_a_compiled_step_is_the_plain_one():
+    """`aot_eager` compiles without a C++ compiler: what is tested is the trace."""
+    shift = torch.tensor([[0.3], [-0.2]], dtype=torch.float64)  # each chain has its own density
+    density = lambda q: -((q - shift) ** 4).sum(-1) - 0.5 * (q * q).sum(-1)  # noqa: E731
+    noise = torch.Generator().manual_seed(0)
+    q, p, gradient = torch.randn(3, 2, 5, generator=noise, dtype=torch.float64)
+    told = q, p, gradient, q.new_tensor(0.2), torch.linspace(0.5, 2, 5, dtype=torch.float64)
+    leap = hmc.compiled(density, torch.zeros_like(q), backend="aot_eager")
+    for one, other in zip(leap(*told), hmc.plain(density)(*told), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    plain, fast = (
+        hmc.sample(density, q, 15, warmup=15, leapfrogs=4, leap=one) for one in (None, leap)
+    )
+    torch.testing.assert_close(plain.draws, fast.draws)
+
+
+def test_the_step_that_is_handed_in_takes_every_step():
+    density, calls = normal([1.0, 2.0]), []
+
+    def counted(*told):
+        calls.append(1)
+        return hmc.plain(density)(*told)
+
+    hmc.sample(density, torch.zeros(2, 2), 5, warmup=3, leapfrogs=4, leap=counted)
+    assert len(calls) == (5 + 3) * 4
+
+
+def test_the_story_s_density_compiles_with_its_gradient():
+    noise = TorchBackend(0, dtype=torch.float64)
+    log = latent.repeated(latent.draw_log(3, 1, 2, noise), 2)
+    about = latent.Hidden(log, 2)
+    q = about.start(seed=1, spread=0.5)
+    told = q, 0.1 * q, q, q.new_tensor(0.1), torch.ones_like(q[0])
+    leap = hmc.compiled(about.density, about.start(), backend="aot_eager")
+    for one, other in zip(leap(*told), hmc.plain(about.density)(*told), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
 START = torch.zeros(2, 3)
 BAD = [
-    ({"start": torch.zeros(3)}, "floats \\(C, Q\\)"),
+    ({"start": torch.zeros(1, 2, 3)}, "floats \\(C, Q\\) or \\(Q,\\)"),
+    ({"start": torch.zeros(())}, "floats \\(C, Q\\)"),
+    ({"start": torch.zeros(0)}, "floats \\(C, Q\\)"),
     ({"start": torch.zeros(2, 3, dtype=torch.int64)}, "floats"),
     ({"steps": 0}, "steps=0"),
     ({"leapfrogs": 2.5}, "leapfrogs=2.5"),

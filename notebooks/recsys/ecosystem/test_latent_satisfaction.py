@@ -1,4 +1,4 @@
-"""Hidden satisfaction: gradients reach each latent, the story's arithmetic, three estimates."""
+"""Hidden satisfaction: gradients reach each latent, the story's arithmetic, the estimates."""
 
 import latent_satisfaction as latent
 import numpy as np
@@ -124,14 +124,17 @@ def test_a_log_with_satisfaction_gives_the_sensitivity_away():
 
 def test_the_likeliest_is_where_the_score_is_highest():
     record = latent.draw_log(6, 1, 10, backend(4), truth(0.5), observed=True)
-    found, _ = latent.likeliest(record, 10)
+    found, error = latent.likeliest(record, 10)
 
     def score(value):
         return float(
             latent.satisfaction_story(1, 10, value, True).log_probability(record, backend())
         )
 
-    assert score(found) > max(score(found + 0.002), score(found - 0.002))
+    ends = score(found + 0.002), score(found - 0.002)
+    assert score(found) > max(ends)
+    bend = (2 * score(found) - sum(ends)) / 0.002**2  # the information that the log observed
+    assert float(error) == pytest.approx(bend**-0.5, rel=0.01)
 
 
 def test_a_log_of_one_step_says_nothing_of_the_sensitivity():
@@ -182,35 +185,19 @@ def test_rows_of_logs_and_chains_must_agree():
         latent.expectation_maximisation(log, 2, chains=2)
 
 
-def test_the_joint_maximum_is_a_maximum(hidden):
-    about, _ = hidden
-    best = latent.jointly_likeliest(about)
-    value = about.likelihood(best)
-    for seed in range(5):
-        away = 0.05 * torch.randn(best.shape, generator=torch.Generator().manual_seed(seed))
-        assert about.likelihood(best + away) < value
-    assert value > about.likelihood(about.start())
-    place = best.clone().requires_grad_(True)
-    (slope,) = torch.autograd.grad(about.likelihood(place).sum(), place)
-    assert abs(float(slope[0, 0])) < 0.02  # in the logit; with the prior it would lean to that
-
-
-def test_the_joint_likelihood_leaves_the_prior_of_the_sensitivity_out(hidden):
-    about, _ = hidden
-    q = about.start(seed=3).repeat(2, 1)
-    q[:, 0] = truth(-1.5, 3.0)
-    log = latent.repeated(about.log, 2)
-    free, held = latent.Hidden(log, USERS), latent.Hidden(log, USERS, torch.sigmoid(q[:, 0]))
-    gap = free.likelihood(q) - held.density(q[:, 1:])  # what is left of the prior: a constant
-    torch.testing.assert_close(gap, torch.full_like(gap, -0.5 * np.log(2 * np.pi)))
-
-
 def test_clicks_alone_sum_what_was_taken_beside_what_was_shown():
     slate = torch.arange(24.0).reshape(1, 2, 4, 3)
     record = {"recommender.slate": [slate, slate]}
     record["user.choice"] = [torch.tensor([[1, 4]]), torch.tensor([[0, 4]])]
     found = latent.sum_taken(record)
     assert found.tolist() == [[[-6.0, -6.0, -6.0], [0.0, 0.0, 0.0]]]  # −1.5 and −4.5 each
+
+
+def test_the_posterior_is_sampled_by_the_step_that_is_handed_in(hidden, monkeypatch):
+    about, asked = hidden[0], {}
+    monkeypatch.setattr(latent.hamiltonian, "sample", lambda *_, **how: asked.update(how))
+    latent.posterior(about.log, USERS, 2, 3, 4, leap="a step")
+    assert (asked["leap"], asked["leapfrogs"], asked["warmup"]) == ("a step", 4, 3)
 
 
 def test_the_posterior_knows_more_than_the_prior(hidden):

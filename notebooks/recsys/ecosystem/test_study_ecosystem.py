@@ -6,23 +6,23 @@ import ecosystem_world
 import numpy as np
 import pytest
 import study_ecosystem as study
-from ecosystem_outcome import Outcome
+from ecosystem_world import Outcome
 from helpers import receipts
 from helpers.study import Job
 from press.study import hold, record, run
 from scipy import stats
 
-EXPECTED = {"myopic": 0.0, "cap_0_3": 0.3, "cap_1_2": 1.2, "cap_3": 3.0}
+EXPECTED = {"myopic": (0.0, 2.0), "cap_0_3": (0.3, 2.0), "cap_1_2": (1.2, 2.0)}
+EXPECTED |= {"cap_3": (3.0, 2.0), "even": (0.0, 0.0)}  # the cap, and what clicks make
 
 
 def test_each_arm_has_its_own_cap_and_all_have_the_same_world():
     seen = hold(study.STUDY)
     assert set(seen) == {(name, seed) for name in EXPECTED for seed in (0, 1)}
     for (name, seed), one in seen.items():
-        assert (one.job.arm.starts, one.job.arm.setting) == (
-            ("heuristic",),
-            {"cap": EXPECTED[name]},
-        )
+        cap, gamma = EXPECTED[name]
+        assert one.job.arm.starts == ("heuristic",)
+        assert one.job.arm.setting == {"cap": cap, "gamma": gamma}
         assert (one.job.train, one.job.choice, list(one.tests)) == (None, None, ["world"])
         assert one.tests["world"] is seen["myopic", seed].tests["world"]
         assert one.tests["world"].shape == (1, 80, 2)
@@ -36,11 +36,17 @@ def test_what_is_recorded_is_twenty_worlds_at_the_article_s_sizes():
     declared = study.STUDY
     assert (list(declared.seeds), declared.over, declared.added) == ([*range(20)], "worlds", "")
     assert declared.sizes == {"runs": 2, "horizon": 300, "users": 2000}
-    assert {label: (one.arm, one.less) for label, one in declared.outcomes.items()} == {
-        "study_cap_0_3_gain": ("cap_0_3", "myopic"),
-        "study_cap_1_2_gain": ("cap_1_2", "myopic"),
-        "study_cap_3_gain": ("cap_3", "myopic"),
-        "study_concentration": ("myopic", "cap_1_2"),
+    found = {
+        name: (o.metric, o.arm, o.less, *o.differs) for name, o in declared.outcomes.items()
+    }
+    whole, moved, cap, gamma = "cumulative", "utility_moved", "setting.cap", "setting.gamma"
+    assert found == {
+        "study_cap_0_3_gain": (whole, "cap_0_3", "myopic", cap),
+        "study_cap_1_2_gain": (whole, "cap_1_2", "myopic", cap),
+        "study_cap_3_gain": (whole, "cap_3", "myopic", cap),
+        "study_even_gain": (whole, "even", "myopic", gamma),
+        "study_concentration": (moved, "myopic", "even", gamma),
+        "study_boost_spares": (moved, "cap_1_2", "myopic", cap),
     }
 
 
@@ -57,18 +63,17 @@ def outcome(utility, clicks=None, documents=None):
 def test_policies_boost_up_to_their_caps_with_the_world_s_users_and_noise(monkeypatch):
     asked, pulls = {}, np.array([[0.0, 2.0, 10.0]])
 
-    def kept(policy, worlds, horizon, seed, provider_means, users, backend):
-        noise = backend.normal((3,)).tolist()
-        boosts = policy(pulls).tolist()
-        asked.setdefault(seed, []).append(
-            (boosts, worlds, horizon, users, noise, provider_means)
-        )
+    def kept(policy, worlds, horizon, seed, provider_means, users, gamma, backend):
+        noise, boosts = backend.normal((3,)).tolist(), policy(pulls).tolist()
+        about = worlds, horizon, users, noise, provider_means
+        asked.setdefault(seed, []).append(((boosts, gamma), *about))
         return outcome(np.zeros((horizon, worlds)))
 
     monkeypatch.setattr(study, "run", kept)
     run(study.STUDY.small())
     for seed, calls in asked.items():
-        wanted = [np.clip([[4.0, 2.0, -6.0]], -cap, cap).tolist() for cap in EXPECTED.values()]
+        gaps = np.array([[4.0, 2.0, -6.0]])
+        wanted = [(gaps.clip(-cap, cap).tolist(), gamma) for cap, gamma in EXPECTED.values()]
         assert [one[0] for one in calls] == wanted
         assert all(one[1:4] == (2, 6, 30) for one in calls)
         assert all(one[4] == calls[0][4] for one in calls)  # the noise is the world's
@@ -83,12 +88,13 @@ def test_measures_are_of_the_ends_and_of_each_run():
     utility[0], utility[1:51], utility[250:] = 0.0, (1.0, 1.0), (2.0, 4.0)
     clicks[0], clicks[51:250] = [0, 0, 0, 5], [0, 0, 5, 5]
     clicks[250:] = [0, 0, 0, 8]
-    documents = np.ones((300, 2, 4))
+    documents = np.zeros((300, 2, 4))
+    documents[:250], documents[270, 1, 0] = 1, 2  # nobody in the last fifty but one, and …
     documents[-1] = [[0, 0, 3, 17], [0, 2, 3, 15]]
     found = study.measures(outcome(utility, clicks, documents))
     assert found["utility_moved"] == pytest.approx(3 - 1)
     assert (found["late_gini"], found["gini_moved"]) == pytest.approx((0.75, 0.75))
-    assert found["survivors"] == 2.5
+    assert (found["present"], found["survivors"]) == ((2 + 3) / 2, (2 + 4) / 2)
     assert found["runs"] == pytest.approx([50 + 199 * 7 + 100, 50 + 199 * 7 + 200])
     assert found["cumulative"] == pytest.approx(np.mean(found["runs"]))
     assert found["path"][:2] == [0, 1] and found["path"][-1] == found["cumulative"]
@@ -97,7 +103,11 @@ def test_measures_are_of_the_ends_and_of_each_run():
 def world(cumulative, moved, gini_moved=0.2):
     found = {"cumulative": cumulative, "runs": [cumulative - 1, cumulative + 1]}
     found |= {"utility_moved": moved, "gini_moved": gini_moved, "late_gini": 0.7}
-    return found | {"survivors": 10.0, "path": (cumulative * np.linspace(0, 1, 5)).tolist()}
+    return found | {
+        "survivors": 20.0,
+        "present": 10.0,
+        "path": (cumulative * np.linspace(0, 1, 5)).tolist(),
+    }
 
 
 def recorded(**numbers):
@@ -133,24 +143,26 @@ def test_gains_are_paired_within_worlds_and_above_zero_where_the_boost_helps():
     assert path["high"][-1] == pytest.approx(2 + half)
 
 
-def test_what_concentration_costs_is_beyond_what_the_boost_loses_and_below_zero():
+def test_what_concentration_costs_is_beyond_a_world_without_and_below_zero():
     receipt = recorded(
         myopic=[(10.0, -0.6, 0.1), (500.0, -0.8, 0.2), (-70.0, -0.7, 0.3)],
+        even=[(13.0, -0.1), (503.0, -0.2), (-67.0, -0.3)],
         cap_1_2=[(10.0, -0.4), (500.0, -0.5), (-70.0, -0.6)],
     )
     cost, half = receipt.metrics["study_concentration"], stats.t.ppf(0.975, 2) * 0.1 / 3**0.5
-    assert cost["value"] == pytest.approx(-0.2) and cost["unit"] == "utility"
-    assert cost["low"] < cost["value"] < cost["high"]
+    assert cost["value"] == pytest.approx(-0.5) and cost["unit"] == "utility"
+    assert cost["low"] < cost["value"] < cost["high"] < 0
+    value = {name: one["value"] for name, one in receipt.metrics.items()}
+    assert value["study_even_gain"] == pytest.approx(3)  # what a world without it has more
+    assert value["study_boost_spares"] == pytest.approx(0.2)
     moved = receipt.metrics["study_myopic_gini_moved"]
     assert (moved["value"], moved["low"]) == pytest.approx((0.2, 0.2 - half))
     assert receipt.metrics["study_myopic_utility_moved"]["value"] == pytest.approx(-0.7)
 
 
-def told(policy, seed):
-    sizes = {"runs": 2, "horizon": 6, "users": 30}
-    return study.judge(
-        policy, ecosystem_world.draw_providers(1, 0), Job("x", None, seed, sizes)
-    )
+def told(policy, seed, arm="myopic"):
+    sizes, means = {"runs": 2, "horizon": 6, "users": 30}, ecosystem_world.draw_providers(1, 0)
+    return study.judge(policy, means, Job(arm, study.STUDY.arms[arm], seed, sizes))
 
 
 def test_a_world_repeats_and_pairs_its_policies_and_others_have_their_own_noise():
@@ -158,4 +170,5 @@ def test_a_world_repeats_and_pairs_its_policies_and_others_have_their_own_noise(
     assert plain == twin and plain["runs"][0] != plain["runs"][1]
     assert plain["path"] != told(ecosystem_world.provider_aware(1.2), 3)["path"]
     assert plain["path"] != told(ecosystem_world.myopic, 4)["path"]
+    assert plain["path"] != told(ecosystem_world.myopic, 3, "even")["path"]
     assert plain["path"][-1] == pytest.approx(np.mean(plain["runs"]), rel=1e-5)

@@ -1,31 +1,25 @@
 """Where more processes stop to help: seconds and bytes of a sharded pass by their number.
 
-    python -m bench_knee                # 20 rounds on all cores, half an hour; a receipt
-    python -m bench_knee --rounds 3 --threads 2
-
 `--threads` are the cores that all processes share, each with one thread. The factors are the
-article's 128: with few, a process computes too little for what it sends, and no second one can
-pay.
+article's 128: with few, a process computes too little for what it sends.
 """
 
-import argparse
 import os
 import statistics
 
+import bench_matrix_factorization as race_of
+import implicit_als
 import link_graph
-import shard_traffic
 import sharded_als
-import torch
-from helpers import bench, data, device, receipts
+from helpers import bench, data, device
 
 TRIED, FACTORS, TURNS = (1, 2, 4, 8), 128, 3
 KINDS = ("seconds", "compute_s", "sent_bytes")
 
 
 def job_of(graph, factors):
-    """A sharded fit of a few passes, from drawn items."""
-    draw = torch.Generator().manual_seed(0)
-    items = torch.randn(len(graph.titles), factors, generator=draw) * 0.1 / factors**0.5
+    """A sharded fit of a few passes, from a fit's first items."""
+    items = implicit_als.first_tables(graph.shape, factors)[1]
     return sharded_als.Job(graph.shape, items, 0.1, 0.01, TURNS)
 
 
@@ -53,20 +47,15 @@ def record(receipt, found, predicted):
 
 def main(arguments=None):
     """Fits with each number of processes, and writes the receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores())
-    given = parser.parse_args(arguments)
+    given, receipt = race_of.begun(__doc__, device.cores(), arguments)
     if hasattr(os, "sched_setaffinity"):  # all processes inherit it
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.threads])
-    receipt = receipts.start("matrix_factorization", device.tier("cpu"), given.threads)
     graph = link_graph.with_links(link_graph.read_links(data.fetch("wikispeedia")), 10)
-    sizes = {"pages": len(graph.titles), "links": len(graph.rows), "factors": FACTORS}
-    receipt.sizes(**sizes, rounds=given.rounds)
-    job = job_of(graph, FACTORS)
-    told = [shard_traffic.predicted_bytes(n, graph.rows, graph.cols, job) for n in TRIED]
-    found = measured(graph, job, given.rounds)
-    record(receipt, found, [count / job.iterations for count in told])
+    sizes = {"pages": len(graph.titles), "links": len(graph.rows), "rounds": given.rounds}
+    receipt.sizes(**sizes, factors=FACTORS)
+    ends, job = (graph.rows, graph.cols), job_of(graph, FACTORS)
+    told = [sharded_als.predicted_bytes(n, *ends, job) / TURNS for n in TRIED]
+    record(receipt, measured(graph, job, given.rounds), told)
     print(receipt.write("study_knee"))
 
 

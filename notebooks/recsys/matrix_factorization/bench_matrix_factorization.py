@@ -1,19 +1,18 @@
 """The race: a pass over both sides, ours and the library implicit's, for the same loss.
 
-    python -m bench_matrix_factorization                 # 20 rounds; a receipt
-    python -m bench_matrix_factorization --rounds 3 --threads 1
+    python -m bench_matrix_factorization --threads 1     # 20 rounds; a receipt
 
 Implicit weighs a link with c in c (1 - x.y)^2 and all else with 1. With c = 1 + 1/alpha, a
 regularisation of lambda (1 + alpha) / alpha, w = sqrt(t) x, h = sqrt(t) y and t = 1 / (1 +
 alpha), its loss is ours over alpha t^2 but for a constant: `gradients_agree`, and one pass of
-each from the same tables, hold that before anything is timed. Lambda is not scaled by links on
-either side. Timed is implicit's solver on its arrays, without the progress bar of its `fit`.
+each from the same tables, hold that before anything is timed. Lambda is not scaled by links.
+Timed is implicit's solver on its arrays, without the progress bar of its `fit`.
 """
 
 import argparse
+import importlib.util
 import itertools
 import statistics
-from pathlib import Path
 
 import implicit_als as als
 import link_graph
@@ -25,6 +24,7 @@ from implicit_als import Settings
 ALPHA, PLAIN = 0.1, 1.0  # near the best on validation rows in the study's plain grid
 PLAINLY = Settings(scaled=False)
 SOLVERS = ("matrix_free", "cholesky")  # ours; implicit's are its CG and its Cholesky
+INSTALLED = importlib.util.find_spec("implicit") is not None
 
 
 def matched(alpha, regularisation):
@@ -44,22 +44,17 @@ def losses(ones_UN, w, h, alpha, regularisation):
 
 
 def gradients_agree(seed=0, alpha=0.3, regularisation=0.7):
-    """The largest difference of the two losses' gradients at a random point.
-
-    Failed above rounding. Their values differ by a constant.
-    """
+    """The largest difference of both losses' slopes at a point; Failed above rounding."""
     draw = torch.Generator().manual_seed(seed)
     ones_UN = (torch.rand(7, 9, generator=draw) < 0.3).double()
-    tables = [
-        torch.randn(n, 3, generator=draw, dtype=torch.float64, requires_grad=True)
-        for n in (7, 9)
-    ]
-    found = [
-        torch.autograd.grad(loss, tables, retain_graph=True)
-        for loss in losses(ones_UN, *tables, alpha, regularisation)
-    ]
-    pairs = zip(*found, strict=True)
-    return max(check.close(one, two, atol=1e-9, why="float64") for one, two in pairs)
+    how = {"generator": draw, "dtype": torch.float64, "requires_grad": True}
+    tables = [torch.randn(n, 3, **how) for n in (7, 9)]
+    gap = 0
+    ours, theirs = losses(ones_UN, *tables, alpha, regularisation)
+    slopes = torch.autograd.grad(ours, tables, retain_graph=True)
+    for one, two in zip(slopes, torch.autograd.grad(theirs, tables), strict=True):
+        gap = max(gap, check.close(one, two, atol=1e-9, why="float64"))
+    return gap
 
 
 class Pass:
@@ -76,12 +71,10 @@ class Pass:
 
 
 def library(tables, use_cg, threads, **more):
-    """implicit's model for the loss of these tables' pass; None where it is not installed."""
-    try:
-        import implicit.als
-        import threadpoolctl
-    except ImportError:
-        return None
+    """implicit's model for the loss of these tables' pass."""
+    import implicit.als
+    import threadpoolctl
+
     threadpoolctl.threadpool_limits(1, "blas")  # its threads are its own: rows of the matrix
     weight, reg, _ = matched(ALPHA, PLAIN)
     options = {"regularization": reg, "alpha": weight, "use_cg": use_cg, "use_gpu": False}
@@ -90,15 +83,10 @@ def library(tables, use_cg, threads, **more):
 
 
 def theirs(graph, tables, use_cg, threads):
-    """A function that makes one pass of implicit's, from the same tables in its scale; None
-    where it is not installed. The tables that it returns are implicit's, too.
-    """
-    model = library(tables, use_cg, threads)
-    if model is None:
-        return None
+    """A function that makes one pass of implicit's, from the same tables in its scale."""
     weight, reg, t = matched(ALPHA, PLAIN)
     across = sparse(graph) * np.float32(weight)
-    down, solver = across.T.tocsr(), model.solver
+    down, solver = across.T.tocsr(), library(tables, use_cg, threads).solver
     first = [(table / t**0.5).numpy() for table in tables]
 
     def one_pass():
@@ -114,25 +102,21 @@ def sparse(graph):
     """The links as a SciPy matrix of ones."""
     import scipy.sparse
 
-    ones = np.ones(len(graph.rows), np.float32)
-    return scipy.sparse.csr_matrix(
-        (ones, (graph.rows.numpy(), graph.cols.numpy())), graph.shape
-    )
+    ends = graph.rows.numpy(), graph.cols.numpy()
+    return scipy.sparse.csr_matrix((np.ones(len(ends[0]), np.float32), ends), graph.shape)
 
 
 def contestants(graph, factors, threads, solver):
-    """{name: function} of ours and implicit's pass with one kind of solver, checked to agree;
-    alone where it is not installed.
-    """
+    """{name: function} of ours and, where installed, implicit's pass, checked to agree."""
     start = fitted(graph, factors, 2)
-    tables, use_cg = (start.users, start.items), solver == "matrix_free"
-    own, peer = Pass(graph, tables, solver), theirs(graph, tables, use_cg, threads)
-    if peer is None:
+    tables, own = (start.users, start.items), Pass(graph, (start.users, start.items), solver)
+    if not INSTALLED:
         print("implicit is not installed: left out")
         return {"ours": own}
-    why = "float32, sums in another order, steps that amplify it"
+    peer = theirs(graph, tables, solver == "matrix_free", threads)
+    about = {"rtol": 2e-3, "atol": 2e-4, "why": "float32, sums and steps in another order"}
     for one, two in zip(own(), peer(), strict=True):
-        check.close(one, two * matched(ALPHA, PLAIN)[2] ** 0.5, rtol=2e-3, atol=2e-4, why=why)
+        check.close(one, two * matched(ALPHA, PLAIN)[2] ** 0.5, **about)
     return {"ours": own, "implicit": peer}
 
 
@@ -144,35 +128,38 @@ def fitted(graph, factors, iterations, seed=0):
 
 
 def recalls(graph, factors, threads, seeds=5, iterations=8):
-    """(our recalls@20, implicit's) on the same test rows, each from its own first tables for
-    each seed; rows are folded in exactly, with the items of each. None where it is absent.
+    """{"ours": [recall@20 for each seed], "implicit", "gain"} on the same test rows, each from
+    first tables that it draws alike; rows are folded in exactly.
     """
-    split, found = link_graph.split_rows(graph), ([], [])
+    split, found = link_graph.split_rows(graph), {"ours": [], "implicit": []}
     trained = graph._replace(rows=split.rows, cols=split.cols)
     scale = matched(ALPHA, PLAIN)[2] ** 0.5
     for seed in range(seeds):
         own = fitted(trained, factors, iterations, seed)
         tables = own.users, own.items
         peer = library(tables, True, threads, iterations=iterations, random_state=seed)
-        if peer is None:
-            return None
         peer.fit(sparse(trained), show_progress=False)
         tables = [torch.from_numpy(t) * scale for t in (peer.user_factors, peer.item_factors)]
         theirs = als.Model(*tables, ALPHA, PLAIN, PLAINLY)
-        for values, model in zip(found, (own, theirs), strict=True):
-            values.append(model.recall(20, split.test))
-    return found
+        for who, model in (("ours", own), ("implicit", theirs)):
+            found[who].append(model.recall(20, split.test))
+    return found | {"gain": [a - b for a, b in zip(*found.values(), strict=True)]}
+
+
+def begun(told, threads, arguments):
+    """(rounds and threads as the command line says, a receipt) of a bench."""
+    parser = argparse.ArgumentParser(description=told.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=threads)
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(given.threads)
+    return given, receipts.start("matrix_factorization", device.tier("cpu"), given.threads)
 
 
 def main(arguments=None):
     """Check, race, and write the receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores())
-    given = parser.parse_args(arguments)
-    torch.set_num_threads(given.threads)
-    receipt = receipts.start("matrix_factorization", device.tier("cpu"), given.threads)
-    graph = link_graph.with_links(link_graph.read_links(Path(data.fetch("wikispeedia"))), 10)
+    given, receipt = begun(__doc__, device.cores(), arguments)
+    graph = link_graph.with_links(link_graph.read_links(data.fetch("wikispeedia")), 10)
     receipt.sizes(pages=len(graph.titles), links=len(graph.rows), rounds=given.rounds)
     receipt.record("race_gradient_difference", gradients_agree(), "absolute")
     large = link_graph.community_graph(2**14, 40 * 2**14)
@@ -185,14 +172,10 @@ def main(arguments=None):
         for who, found in race.results.items():
             receipt.record(f"{name}_{who}", found)
         receipt.record(name, race.ratios["ours"])
-    for factors in (64, 128):
-        if found := recalls(graph, factors, given.threads):
-            gaps = [one - two for one, two in zip(*found, strict=True)]
-            for who, values in zip(("ours", "implicit", "gain"), (*found, gaps), strict=True):
-                spread = {"low": min(values), "high": max(values), "repeats": len(values)}
-                spread["interval"] = "range"
-                mean = statistics.mean(values)
-                receipt.record(f"race_recall_{factors}_{who}", mean, "recall", **spread)
+    for factors in (64, 128) if INSTALLED else ():
+        for who, values in recalls(graph, factors, given.threads).items():
+            told = statistics.mean(values), "recall", min(values), max(values), len(values)
+            receipt.record(f"race_recall_{factors}_{who}", *told, interval="range")
     print(receipt.write("race" if given.threads == device.cores() else f"race_{given.threads}"))
 
 

@@ -1,20 +1,15 @@
 """How the time of a pass grows: with pages and links, and with the factors.
 
-    python -m bench_scaling                 # 20 rounds on one thread, minutes; a receipt
-    python -m bench_scaling --rounds 3
-
 Rows, columns and links grow together on a drawn graph, all sizes timed in turn. The exponent is
 the slope of log time on log links; its interval is that of the line through the six medians.
 """
 
-import argparse
 import itertools
 
 import bench_matrix_factorization as race_of
 import link_graph
 import numpy as np
-import torch
-from helpers import bench, device, receipts
+from helpers import bench
 from scipy import stats
 
 POWERS, LINKS, FACTORS = range(11, 17), 40, 64  # pages 2 ** power, links a page
@@ -57,12 +52,7 @@ def by_factors(receipt, graph, rounds, widths=WIDTHS):
 
 def main(arguments=None):
     """Times both, and writes the receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args(arguments)
-    torch.set_num_threads(given.threads)
-    receipt = receipts.start("matrix_factorization", device.tier("cpu"), given.threads)
+    given, receipt = race_of.begun(__doc__, 1, arguments)
     graphs = [link_graph.community_graph(2**n, LINKS * 2**n, seed=n) for n in POWERS]
     receipt.sizes(factors=FACTORS, links=len(graphs[-1].rows), rounds=given.rounds)
     by_size(receipt, graphs, given.rounds)

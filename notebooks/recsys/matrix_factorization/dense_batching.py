@@ -1,30 +1,31 @@
 """Dense batching: histories of any length as rows of one length, so that every batch has the
-same shape.
-
-The article: a core wants tensors of static shapes, and histories vary wildly, so long ones are
-cut into rows of `length` items. Each row remembers whose it is; sums over a history become
-segment sums over its rows. Places that stay empty hold -1. The *fill ratio* is the share of
-places that hold an item.
+same shape. Long ones are cut into rows of `length` items, each of which remembers its owner.
+Places that stay empty hold -1; the *fill ratio* is the share of those that do not.
 
 Shapes: `R` dense rows, `L` items a row, `U` histories.
 """
 
+import itertools
 from typing import NamedTuple
 
 import torch
 
 
 class Batch(NamedTuple):
-    """One batch of static shape: items (R, L), the place of each row's owner in `owners` (R,),
-    and `owners` (U,).
+    """One batch of static shape: items (R, L), owners (U,), and where rounds of rows end. Empty
+    places and owners hold -1.
 
-    Empty places and owners hold -1. An empty row points at the first owner, to whom its empty
-    places add nothing.
+    The first round has the first dense row of each owner, the next the second row of all who
+    have two, and so on; who has most comes first, so it is of the first so many owners.
     """
 
     items_RL: torch.Tensor
-    place_R: torch.Tensor
+    ends: tuple
     owners_U: torch.Tensor
+
+    def to(self, device):
+        """The same on a device."""
+        return Batch(self.items_RL.to(device), self.ends, self.owners_U.to(device))
 
 
 class DenseBatches(NamedTuple):
@@ -45,48 +46,42 @@ class DenseBatches(NamedTuple):
         return max(rows, -(-longest // self.items_RL.shape[1]))
 
     def batches(self, rows):
-        """A list of Batch with `rows` dense rows each, no history in two of them; ValueError
-        where one is longer.
-
-        A history without items has no row and no batch: its solution is zero, and nothing has
-        to be solved.
+        """A list of Batch with `rows` dense rows each, no history in two of them, and none that
+        is empty; ValueError where one is longer.
         """
         if rows < 1:
             raise ValueError(f"rows={rows}: a batch needs at least 1 dense row")
         owners, counts = torch.unique_consecutive(self.owner_R.cpu(), return_counts=True)
-        if len(counts) and int(counts.max()) > rows:
-            told = (
-                f"history {int(owners[counts.argmax()])} needs {int(counts.max())} dense rows"
-            )
+        if len(counts) and (most := int(counts.max())) > rows:
+            told = f"history {int(owners[counts.argmax()])} needs {most} dense rows"
             raise ValueError(f"{told} and a batch has {rows}: it is solved in one, so as many")
         cuts, used = [0], 0  # in owners
         for at, count in enumerate(counts.tolist()):
             if used + count > rows:
                 cuts, used = [*cuts, at], 0
             used += count
-        ends = [*cuts[1:], len(counts)]
-        width = max((end - start for start, end in zip(cuts, ends, strict=True)), default=0)
+        bounds = list(itertools.pairwise((*cuts, len(counts)))) if len(counts) else []
+        width = max((end - start for start, end in bounds), default=0)
         first = torch.cumsum(counts, 0) - counts
         return [
-            self._batch(int(first[start]), owners[start:end], counts[start:end], rows, width)
-            for start, end in zip(cuts, ends, strict=True)
-            if end > start
+            self._batch(owners[start:end], first[start:end], counts[start:end], rows, width)
+            for start, end in bounds
         ]
 
-    def _batch(self, start, owners, counts, rows, width):
-        used = int(counts.sum())
+    def _batch(self, owners, first, counts, rows, width):
+        counts, order = counts.sort(descending=True, stable=True)
+        rounds = torch.arange(int(counts[0]))[:, None]
+        takes = rounds < counts  # (rounds, owners)
+        used = (first[order] + rounds)[takes]
         items = self.items_RL.new_full((rows, self.items_RL.shape[1]), -1)
-        items[:used] = self.items_RL[start : start + used]
-        place = torch.zeros(rows, dtype=torch.int64)
-        place[:used] = torch.repeat_interleave(torch.arange(len(owners)), counts)
+        items[: len(used)] = self.items_RL[used]
         padded = torch.full((width,), -1)
-        padded[: len(owners)] = owners
-        return Batch(items, place, padded)
+        padded[: len(owners)] = owners[order]
+        return Batch(items, tuple(takes.sum(1).cumsum(0).tolist()), padded)
 
 
 def dense_batches(histories, length):
-    """The DenseBatches of a list of histories (tensors or lists of item numbers), cut into rows
-    of `length` items.
+    """The DenseBatches of a list of histories (tensors or lists), in rows of `length` items.
 
     `dense_batches([[3, 1, 4], [1]], 2)` has the rows (3, 1), (4, -1), (1, -1) of owners 0, 0,
     1, and a fill ratio of 4/6. ValueError for a length below 1 and for a negative item.
@@ -96,18 +91,12 @@ def dense_batches(histories, length):
     histories = [torch.as_tensor(history, dtype=torch.int64) for history in histories]
     links = torch.tensor([len(history) for history in histories], dtype=torch.int64)
     items = torch.cat(histories) if histories else torch.zeros(0, dtype=torch.int64)
-    if len(items) and int(items.min()) < 0:
-        raise ValueError(
-            f"item {int(items.min())}: items are numbered from 0, and -1 marks an empty place"
-        )
+    if len(items) and (least := int(items.min())) < 0:
+        raise ValueError(f"item {least}: items are numbered from 0, -1 marks an empty place")
     rows = -(-links // length)
     owner = torch.repeat_interleave(torch.arange(len(histories)), rows)
-    first = torch.repeat_interleave(
-        torch.cumsum(rows, 0) - rows, links
-    )  # dense row where a link's history begins
-    within = torch.arange(len(items)) - torch.repeat_interleave(
-        torch.cumsum(links, 0) - links, links
-    )
+    first = (rows.cumsum(0) - rows).repeat_interleave(links)  # its history's first row
+    within = torch.arange(len(items)) - (links.cumsum(0) - links).repeat_interleave(links)
     table = torch.full((int(rows.sum()), length), -1, dtype=torch.int64)
     table[first + within // length, within % length] = items
     return DenseBatches(table, owner, links)

@@ -10,40 +10,32 @@ Volinsky 2008; in the form of Rendle et al. 2021):
 With H fixed each w solves (sum over its items of h h' + alpha * H'H + lambda_u I) w = sum over
 its items of h; then sides change. `scaled`: lambda_u = regularisation * (links of u + alpha *
 items), as ALX trains; else lambda_u = regularisation. ALX's code of 2021 folds test rows in
-with the plain one; here training and `fold_in` use the same.
+with the plain one; here training and `fold_in` use the same. First tables are drawn as the
+package implicit draws them (0.7.3), its scale left out.
 
-Shapes: `U` rows (users), `N` columns (items), `D` factors, `R` dense rows, `L` items in a dense
-row.
+Shapes: `U` rows (users), `N` columns (items), `D` factors, `R` dense rows of `L` items.
 """
 
+import itertools
+from collections import namedtuple
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import matrix_free
 import numpy as np
 import ranking
 import torch
 from dense_batching import dense_batches  # noqa: F401  a public name of this module, too
-from linear_solvers import SOLVERS, solve
+from linear_solvers import SOLVERS, on_cores, solve
 from link_graph import both_ways, histories_of, refuse_links
 
-
-class Precision(NamedTuple):
-    """dtypes: tables are stored in `storage`, systems built and solved in `solve`, solved rows
-    and scores rounded to these.
-    """
-
-    storage: torch.dtype = torch.float32
-    solve: torch.dtype = torch.float32
-    rows: torch.dtype | None = None
-    scores: torch.dtype | None = None
+# dtypes of stored tables, of systems and their solving, of solved rows, of scores.
+FULL = torch.float32, torch.float32, None, None
+Precision = namedtuple("Precision", "storage solve rows scores", defaults=FULL)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a fit is done: whether lambda is `scaled`, dense rows of `length` items, `batch` of
-    them at once, `steps` of CG.
-    """
+    """Whether lambda is `scaled`; `batch` dense rows of `length` items; `steps` of CG."""
 
     scaled: bool = True
     length: int = 16
@@ -54,7 +46,7 @@ class Settings:
 
 
 class Model:
-    """A fitted factorisation: `users` (U, D), `items` (N, D), and what made them."""
+    """A factorisation: `users` (U, D), `items` (N, D), and what made them."""
 
     def __init__(self, users, items, alpha, regularisation, settings=None, held=None):
         self.users, self.items, self.held = users, items, held
@@ -62,27 +54,20 @@ class Model:
         self.settings = settings or Settings()
 
     def fold_in(self, history):
-        """The vector (D,) of a row that no training saw, from its items; of a list of
-        histories, (B, D).
-
-        Solved by Cholesky with the items fixed. ValueError for an item that is not there, twice
-        the same, or NaN items.
+        """The vector (D,) of a row that no training saw, from its items, which stay fixed; of a
+        list of histories, (B, D). ValueError for an item that is not there or comes twice, and
+        for NaN items.
         """
         _refuse_nan("items", self.items)
         one = torch.is_tensor(history) or not len(history) or not np.ndim(history[0])
-        histories = [
-            _checked(asked, len(self.items)) for asked in ([history] if one else history)
-        ]
-        side = Side(histories, len(self.items), "cholesky", self, self.items.device)
+        asked = [_checked(own, len(self.items)) for own in ([history] if one else history)]
+        side = Side(asked, len(self.items), "cholesky", self, self.items.device)
         found = side.solved(self.items, None)
         return found[0] if one else found
 
     def recall(self, k, held=None):
         """Mean capped recall at k over held-out rows, each folded in from what may be seen,
-        which is masked.
-
-        `held`: a `link_graph.Held`, default the one that `fit` was given. ValueError without
-        one.
+        which is masked. `held`: a `link_graph.Held`, default that of `fit`; ValueError without.
         """
         held = held or self.held
         if held is None:
@@ -91,8 +76,8 @@ class Model:
 
     def recalls(self, k, held):
         """The capped recall at k of each held-out row, (rows,)."""
-        dtype = self.settings.precision.scores
-        scores = ranking.scores(self.fold_in(held.seen), self.items, dtype)
+        users, rounded = self.fold_in(held.seen), self.settings.precision.scores
+        scores = ranking.scores(users, self.items, rounded)
         return ranking.capped_recall(ranking.top_k(scores, held.seen, k), held.wanted)
 
     def loss(self, rows, cols):
@@ -123,10 +108,10 @@ def fit(
     0.01, 8).recall(20)`.
 
     `rows`, `cols`: int64 tensors of the links, on the device that does the work. `solver`:
-    "cholesky", "lu" or "cg" on dense batches, or "matrix_free" (conjugate gradients, no
-    matrices; float32). Both kinds of CG start from the row's last vector. Raises ValueError for
-    what `refuse` names, and where a system in float32 has no answer; solves in bfloat16 may end
-    in NaN, which is for the caller to see.
+    "cholesky", "lu" or "cg" on dense batches, or "matrix_free" (CG without matrices; float32).
+    Both kinds of CG start from the row's last vector. On a CPU torch's threads solve batches
+    side by side. ValueError for what `refuse` names, and where a system in float32 has no
+    answer; solves in bfloat16 may end in NaN, which is for the caller to see.
     """
     settings = settings or Settings()
     refuse(rows, cols, shape, factors, alpha, regularisation, iterations)
@@ -134,11 +119,9 @@ def fit(
         raise ValueError(f"solver {solver!r}; allowed are {', '.join(SOLVERS)} and matrix_free")
     if solver == "matrix_free" and settings.precision != Precision():
         raise ValueError(f"{settings.precision}: matrix_free works in float32 alone")
-    draw = torch.Generator().manual_seed(settings.seed)
-    items = torch.randn(shape[1], factors, generator=draw) * 0.1 / factors**0.5
-    storage, where = settings.precision.storage, rows.device
-    users = torch.zeros(shape[0], factors, dtype=storage, device=where)
-    model = Model(users, items.to(where, storage), alpha, regularisation, settings, held)
+    where = rows.device, settings.precision.storage
+    users, items = (table.to(*where) for table in first_tables(shape, factors, settings.seed))
+    model = Model(users, items, alpha, regularisation, settings, held)
     sides = sides_of(rows, cols, shape, solver, model)
     for _ in range(iterations):
         model.users = sides[0].solved(model.items, model.users)
@@ -146,6 +129,12 @@ def fit(
     if settings.precision.solve != torch.bfloat16:
         _refuse_nan("items", model.items)
     return model
+
+
+def first_tables(shape, factors, seed=0):
+    """Both tables before the first pass, (U, D) and (N, D): uniform between 0 and 0.01."""
+    draw = torch.Generator().manual_seed(seed)
+    return [torch.rand(count, factors, generator=draw) * 0.01 for count in shape]
 
 
 def penalties_of(links_U, others, model):
@@ -160,19 +149,21 @@ def gramian(table_ND, dtype=torch.float32):
     return (wide.T @ wide).to(dtype)
 
 
-def normal_equations(h_RLD, place_R, gram_DD, penalties_U):
+def normal_equations(h_RLD, ends, gram_DD, penalties_U):
     """(matrices (U, D, D), right-hand sides (U, D)) of a batch's owners from their items'
-    vectors, zeros in empty places.
+    vectors, zeros in empty places, and its `ends`.
 
-    `gram_DD` is `alpha` times the Gramian, and its dtype is that of all arithmetic. Outer
-    products of each dense row first, then a segment sum over the rows of each owner.
+    `gram_DD`, `alpha` times the Gramian, has the dtype of all arithmetic. Outer products of a
+    dense row are added where its owner's sum lies: none is written by itself.
     """
     h_RLD = h_RLD.to(gram_DD.dtype)
-    count, size = len(penalties_U), h_RLD.shape[2]
-    A_UDD = gram_DD.expand(count, size, size).clone()
-    A_UDD.index_add_(0, place_R, h_RLD.mT @ h_RLD)
+    A_UDD = gram_DD.repeat(len(penalties_U), 1, 1)
     A_UDD.diagonal(dim1=1, dim2=2).add_(penalties_U[:, None].to(A_UDD.dtype))
-    b_UD = A_UDD.new_zeros(count, size).index_add_(0, place_R, h_RLD.sum(1))
+    b_UD = A_UDD.new_zeros(A_UDD.shape[:2])
+    for start, end in itertools.pairwise((0, *ends)):
+        part, count = h_RLD[start:end], end - start
+        A_UDD[:count].baddbmm_(part.mT, part)
+        b_UD[:count] += part.sum(1)
     return A_UDD, b_UD
 
 
@@ -186,7 +177,7 @@ class Side:
         else:
             dense = dense_batches(links, self.settings.length)
             parts = dense.batches(dense.enough(self.settings.batch))
-            self.batches = [type(part)(*(t.to(where) for t in part)) for part in parts]
+            self.batches = [part.to(where) for part in parts]
             counts = dense.links_U.to(where)
         self.penalties = penalties_of(counts, others, model)
 
@@ -199,12 +190,16 @@ class Side:
             return matrix_free.solve_rows(*about, steps)
         table = torch.cat([other_ND, other_ND.new_zeros(1, other_ND.shape[1])])
         found = other_ND.new_zeros(len(self.penalties) + 1, other_ND.shape[1], dtype=to.storage)
-        for items_RL, place_R, owners_U in self.batches:  # the last row takes what is nobody's
+
+        def solve_batch(batch):
+            owners_U = batch.owners_U  # -1, nobody's: the last row takes it
             penalties_U = torch.where(owners_U < 0, 1, self.penalties[owners_U])
-            A_UDD, b_UD = normal_equations(table[items_RL], place_R, gram, penalties_U)
+            systems = normal_equations(table[batch.items_RL], batch.ends, gram, penalties_U)
             start = None if own_UD is None else own_UD[owners_U].to(to.solve)
-            rows_UD = solve(A_UDD, b_UD, self.solver, start, steps)
+            rows_UD = solve(*systems, self.solver, start, steps)
             found[owners_U] = rows_UD.to(to.rows or to.storage).to(to.storage)
+
+        on_cores(solve_batch, self.batches, found.device)
         return found[:-1]
 
 
@@ -226,11 +221,9 @@ def refuse(rows, cols, shape, factors, alpha, regularisation, iterations):
     if not 1 <= factors <= min(shape):
         told = f"factors={factors} for a matrix of {shape[0]} × {shape[1]}"
         raise ValueError(f"{told}: allowed are 1 to {min(shape)}: no matrix has a higher rank")
-    weights = f"alpha={alpha}, regularisation={regularisation}, iterations={iterations}"
     if not (0 <= alpha < np.inf and 0 <= regularisation < np.inf) or iterations < 1:
-        raise ValueError(
-            f"{weights}: weights are finite and not negative, iterations 1 or more"
-        )
+        told = f"alpha={alpha}, regularisation={regularisation}, iterations={iterations}"
+        raise ValueError(f"{told}: weights are finite, not negative, iterations 1 or more")
     for name, ends, count in (("row", rows, shape[0]), ("column", cols, shape[1])):
         empty = (torch.bincount(ends, minlength=count) == 0).nonzero()
         if len(empty) and regularisation == 0:
@@ -244,9 +237,8 @@ def _checked(history, count):
     told = f"items {history.tolist()[:20]}"
     if history.ndim != 1:
         raise ValueError(f"{told}: a history is one list of items, or a list of such lists")
-    if len(history) and (
-        history.is_floating_point() or not 0 <= history.min() <= history.max() < count
-    ):
+    whole = not len(history) or not history.is_floating_point()
+    if not whole or len(history) and not 0 <= history.min() <= history.max() < count:
         raise ValueError(f"{told}: allowed are whole numbers from 0 to {count - 1}")
     if len(torch.unique(history)) != len(history):
         raise ValueError(f"{told}: one comes twice; a link is there or not, so allowed is once")
@@ -254,7 +246,6 @@ def _checked(history, count):
 
 
 def _refuse_nan(name, table):
-    bad = int((~torch.isfinite(table)).any(1).sum())
-    if bad:
+    if bad := int((~torch.isfinite(table)).any(1).sum()):
         told = f"{bad} of {len(table)} {name} are not finite"
         raise ValueError(f"{told}: a row cannot be solved from them")

@@ -1,13 +1,12 @@
-"""Many small symmetric systems at once: Cholesky, LU, conjugate gradients, and a Cholesky in
-any precision.
+"""Many small symmetric systems at once: Cholesky in any precision, LU, conjugate gradients.
 
-ALS solves one system for each row of the matrix, all of one size. `conjugate_gradients` needs
-only a function that applies the matrices, so it serves those that are never formed, too
-(`matrix_free`).
+The last needs only a function that applies the matrices: so it serves `matrix_free`, too.
 
-Shapes: `B` systems, `D` unknowns each; `A_BDD` symmetric and positive definite, `b_BD` right-
-hand sides.
+Shapes: `B` systems, `D` unknowns each; `A_BDD` symmetric, positive definite.
 """
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -15,14 +14,30 @@ import torch
 SOLVERS = ("cholesky", "lu", "cg")
 
 
-def solve(A_BDD, b_BD, solver="cholesky", start_BD=None, steps=None):
-    """The solutions (B, D) in the dtype that came; below float32 by `cholesky_columns`, or by
-    `cg`.
+def on_cores(task, parts, device):
+    """None; `task` is called with each of the parts, which share nothing: on a CPU by as many
+    threads as torch has, each with one core; on a GPU one after the other.
+    """
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
+    if threads == 1 or len(parts) == 1:
+        for part in parts:
+            task(part)
+        return
+    list(_pool(threads).map(task, parts))
+    torch.set_num_threads(threads)  # the pool's have set with how many later ones begin
 
-    `steps`: of conjugate gradients, from `start_BD` (default: zeros); default as many as
-    unknowns. ValueError for an unknown solver, where Cholesky finds a matrix that is not
-    positive definite, and where LU meets a pivot of exactly zero; a matrix that is singular but
-    for rounding may pass either.
+
+@functools.cache
+def _pool(threads):
+    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+
+
+def solve(A_BDD, b_BD, solver="cholesky", start_BD=None, steps=None):
+    """The solutions (B, D) in the dtype that came; below float32 by `cholesky_columns`, or CG.
+
+    `steps`: of conjugate gradients (default: as many as unknowns), from `start_BD` (default:
+    zeros). ValueError for an unknown solver, where Cholesky finds a matrix that is not positive
+    definite, and where LU meets a pivot of zero; one singular but for rounding may pass either.
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver {solver!r}; allowed are {', '.join(SOLVERS)}")
@@ -35,8 +50,8 @@ def solve(A_BDD, b_BD, solver="cholesky", start_BD=None, steps=None):
     if solver == "lu":
         found, failed = torch.linalg.solve_ex(A_BDD, b_BD)
     else:
-        factor, failed = torch.linalg.cholesky_ex(A_BDD)
-        found = torch.cholesky_solve(b_BD[..., None], factor)[..., 0]
+        factor, failed = torch.linalg.cholesky_ex(A_BDD, upper=True)  # copied as it lies
+        found = torch.cholesky_solve(b_BD[..., None], factor, upper=True)[..., 0]
     if bool(failed.any()):
         told = f"{int((failed > 0).sum())} of {len(failed)} matrices are not positive definite"
         raise ValueError(f"{told}: a larger regularisation, or fewer factors, makes them so")
@@ -45,10 +60,8 @@ def solve(A_BDD, b_BD, solver="cholesky", start_BD=None, steps=None):
 
 def conjugate_gradients(apply, b_BD, start_BD, steps):
     """The solutions (B, D) after `steps` steps from `start_BD`; `apply(p_BD)` multiplies each
-    row with its matrix.
-
-    All systems take all steps, since to look for those that are done would be a read of the
-    host in each. One that is done stays where it is. Cost: `steps + 1` calls of `apply`.
+    row with its matrix, `steps + 1` times. A system that is done stays where it is: to look for
+    such would be a read of the host in each step.
     """
     x_BD = start_BD.clone()
     r_BD = b_BD - apply(x_BD)
@@ -66,10 +79,7 @@ def conjugate_gradients(apply, b_BD, start_BD, steps):
 
 def cholesky_columns(A_BDD, b_BD):
     """The solutions (B, D), each column of the factor and each unknown rounded to the dtype
-    that came.
-
-    What LAPACK does in float32 and float64, written out for dtypes that it lacks, such as
-    bfloat16. A pivot that is not positive gives NaN in its system.
+    that came: LAPACK's way, for dtypes that it lacks. A pivot that is not positive gives NaN.
     """
     size = b_BD.shape[1]
     L_BDD = torch.zeros_like(A_BDD)

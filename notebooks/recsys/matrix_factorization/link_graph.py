@@ -1,22 +1,19 @@
-"""The links between pages as a matrix of ones: files, filters, held-out rows, and a drawn graph
-for any size.
+"""The links between pages as a matrix of ones: files, filters, held-out rows, a drawn graph.
 
-Wikispeedia's links (West and Leskovec 2012) stand in for the article's WebGraph: a row is a
-page, a column is a page that it links to. The article filters by two top-level domains; here
-two subjects stand in for them. As there, the filter of few links runs once, so pages with fewer
-links, and with none, remain: `dangling` counts them.
+Wikispeedia's links (West and Leskovec 2012) stand in for the article's WebGraph, two subjects
+for its two top-level domains: a row is a page, a column one that it links to. As there, the
+filter of few links runs once, so pages with fewer, and with none, remain (`dangling`).
 
 Shapes: `E` links; a *history* is the list of columns of a row.
 """
 
 import itertools
 import urllib.parse
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
 import torch
-
-COMMENT = "#"
 
 
 class Graph(NamedTuple):
@@ -32,51 +29,35 @@ class Graph(NamedTuple):
         return len(self.titles), len(self.titles)
 
 
-class Held(NamedTuple):
-    """Rows that no training sees: the row numbers, what of each may be shown (`seen`), and what
-    is asked for (`wanted`).
-    """
-
-    rows: list
-    seen: list
-    wanted: list
-
-
-class Split(NamedTuple):
-    """Training links, and two sets of held-out rows: one to choose on, one to report."""
-
-    rows: torch.Tensor
-    cols: torch.Tensor
-    validation: Held
-    test: Held
+# Rows that no training sees: their numbers, what may be shown of each, and what is asked for.
+Held = namedtuple("Held", "rows seen wanted")
+# Training links, and two Helds: one to choose on, one to report.
+Split = namedtuple("Split", "rows cols validation test")
 
 
 def read_links(folder):
-    """The Graph of `links.tsv` in `folder`, titles sorted.
-
-    ValueError for a line that is no pair of titles.
-    """
+    """The Graph of `links.tsv`, titles sorted; ValueError for a line that is no pair."""
     pairs = [line.split("\t") for line in _lines(folder / "links.tsv")]
-    wrong = next((pair for pair in pairs if len(pair) != 2 or not all(pair)), None)
-    if wrong is not None:
-        raise ValueError(f"links.tsv: {wrong} came; two titles with a tab between are allowed")
+    if wrong := [pair for pair in pairs if len(pair) != 2 or not all(pair)]:
+        told = f"links.tsv: {wrong[0]} came"
+        raise ValueError(f"{told}; two titles with a tab between are allowed")
     names = sorted({name for pair in pairs for name in pair})
     number = {name: at for at, name in enumerate(names)}
     links = torch.tensor([[number[a], number[b]] for a, b in pairs])
-    titles = [urllib.parse.unquote(name).replace("_", " ") for name in names]
-    return Graph(links[:, 0].contiguous(), links[:, 1].contiguous(), titles)
+    return Graph(*links.T.contiguous(), [_title(name) for name in names])
 
 
 def read_subjects(folder):
-    """{title: set of subjects} of `categories.tsv`, such as "Geography" of
-    `subject.Geography.African_Geography`.
-    """
+    """{title: set of subjects} of `categories.tsv`: "Art" of `subject.Art.Artists`."""
     found = {}
     for line in _lines(folder / "categories.tsv"):
         name, category = line.split("\t")
-        title = urllib.parse.unquote(name).replace("_", " ")
-        found.setdefault(title, set()).add(category.split(".")[1])
+        found.setdefault(_title(name), set()).add(category.split(".")[1])
     return found
+
+
+def _title(name):
+    return urllib.parse.unquote(name).replace("_", " ")
 
 
 def among(graph, pages):
@@ -89,16 +70,18 @@ def among(graph, pages):
 
 def with_links(graph, minimum):
     """The Graph of pages with at least `minimum` links out and in, filtered once."""
-    degrees = [
-        torch.bincount(ends, minlength=len(graph.titles)) for ends in (graph.rows, graph.cols)
-    ]
-    return among(graph, (degrees[0] >= minimum) & (degrees[1] >= minimum))
+    out, into = degrees(graph)
+    return among(graph, (out >= minimum) & (into >= minimum))
+
+
+def degrees(graph):
+    """The numbers of links out of and into each page, two tensors."""
+    return [torch.bincount(ends, minlength=len(graph.titles)) for ends in graph[:2]]
 
 
 def dangling(graph):
     """(pages without a link out, pages without a link in) of a Graph."""
-    both = [torch.bincount(ends, minlength=len(graph.titles)) for ends in graph[:2]]
-    return tuple(int((counts == 0).sum()) for counts in both)
+    return tuple(int((counts == 0).sum()) for counts in degrees(graph))
 
 
 def six_variants(graph, subjects, minima=(10, 20), places=("Geography", "Science")):
@@ -117,10 +100,13 @@ def both_ways(rows, cols, shape):
 
 
 def refuse_links(rows, cols, shape):
-    """None; ValueError for no links, ids out of range, and links that come twice."""
+    """None; ValueError for other than int64, no links, ids out of range, and links twice."""
     if len(rows) != len(cols) or not len(rows):
         raise ValueError(f"{len(rows)} rows, {len(cols)} columns: allowed are as many, not 0")
     for name, ends, count in (("rows", rows, shape[0]), ("columns", cols, shape[1])):
+        kind = getattr(ends, "dtype", type(ends).__name__)
+        if not torch.is_tensor(ends) or kind != torch.int64:
+            raise ValueError(f"{name} are {kind}; allowed are tensors of torch.int64")
         low, high = int(ends.min()), int(ends.max())
         if low < 0 or high >= count:
             raise ValueError(f"{name} {low} to {high}: allowed are 0 to {count - 1}")
@@ -139,17 +125,13 @@ def histories_of(rows, cols, count):
 
 
 def split_rows(graph, seed=0, share=0.1, hidden=0.25):
-    """The Split of a graph: a `share` of the rows for validation, as many for the test, a part
-    `hidden` of each.
-
-    The rest of a held-out row is shown to the finished model, to fold it in. Only rows with two
-    links or more are held out. ValueError unless both shares lie between 0 and 1, and the held-
-    out rows leave some for training.
+    """The Split of a graph: a `share` of the rows (of those with two links) for validation, as
+    many for the test. A part `hidden` of each is asked for, the rest shown to the finished
+    model. ValueError for other shares than 0 to 1, or where no row is left for training.
     """
     if not (0 < share < 0.5 and 0 < hidden < 1):
-        raise ValueError(
-            f"share={share}, hidden={hidden}: allowed are above 0, below 0.5 and 1"
-        )
+        told = f"share={share}, hidden={hidden}"
+        raise ValueError(f"{told}: allowed are above 0, below 0.5 and 1")
     draw = torch.Generator().manual_seed(seed)
     histories = histories_of(graph.rows, graph.cols, len(graph.titles))
     fit = torch.tensor([len(history) >= 2 for history in histories]).nonzero()[:, 0]
@@ -167,11 +149,8 @@ def split_rows(graph, seed=0, share=0.1, hidden=0.25):
 
 def community_graph(pages, links, communities=50, inside=0.8, exponent=1.0, seed=0):
     """A drawn Graph: each page belongs to a community, and links there with the chance
-    `inside`, else anywhere.
-
-    A page's weight as source and as target is a power law of its own random rank, `rank **
-    -exponent`. Drawn pairs that occur twice count once, so that there are a few links fewer
-    than `links`. The same seed draws the same graph.
+    `inside`, else anywhere. Its weight as source and as target is `rank ** -exponent` of random
+    ranks. Pairs that are drawn twice count once, so there are a few fewer than `links`.
     """
     if not (1 <= communities <= pages and links >= 1 and 0 <= inside <= 1):
         told = f"pages={pages}, links={links}, communities={communities}, inside={inside}"
@@ -203,4 +182,4 @@ def _held(histories, rows, hidden, draw):
 
 def _lines(path):
     text = path.read_text(encoding="utf-8")
-    return [line for line in text.split("\n") if line.strip() and not line.startswith(COMMENT)]
+    return [line for line in text.split("\n") if line.strip() and line[0] != "#"]

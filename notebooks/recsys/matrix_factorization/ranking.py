@@ -1,15 +1,10 @@
-"""What is recommended, and how good it is: scores, the top k with what was seen left out,
-capped recall.
-
-Capped recall at k is ALX's: hits over the smaller of k and the number of wanted items, so that
-1.0 can be reached.
+"""What is recommended, and how good it is. Capped recall at k is ALX's: hits over the smaller
+of k and the number of wanted items, so that 1.0 can be reached.
 
 Shapes: `B` rows to be served, `N` items, `K` recommended.
 """
 
 import torch
-
-NOBODY = -1  # in the place of an item, where fewer than k are left
 
 
 def scores(users_BD, items_ND, dtype=None):
@@ -25,40 +20,32 @@ def popularity(cols, count, rows):
 
 def top_k(scores_BN, seen, k):
     """The items (B, K) of the highest scores, best first, never one of `seen`; -1 where none is
-    left.
-
-    ValueError unless 1 <= k, and for scores that are NaN: no order is defined among them.
+    left. ValueError unless 1 <= k, and for scores that are NaN: they have no order.
     """
     if k < 1:
         raise ValueError(f"k={k}: at least 1 item is recommended")
-    if bool(torch.isnan(scores_BN).any()):
-        count = int(torch.isnan(scores_BN).any(1).sum())
+    if count := int(torch.isnan(scores_BN).any(1).sum()):
         raise ValueError(f"{count} rows have scores that are NaN: they have no order")
     masked, (row, item) = scores_BN.clone(), _pairs(seen, scores_BN.device)
     masked[row, item] = -torch.inf
     best = torch.topk(masked, min(k, masked.shape[1]), dim=1)
-    return torch.where(best.values > -torch.inf, best.indices, NOBODY)
+    return torch.where(best.values > -torch.inf, best.indices, -1)
 
 
 def capped_recall(best_BK, wanted):
-    """The share (B,) of wanted items among those recommended, over at most K.
-
-    ValueError where none is wanted.
+    """The share (B,) of wanted items among those recommended, over at most K; ValueError where
+    none is wanted.
     """
     counts = torch.tensor([len(items) for items in wanted], device=best_BK.device)
     if not len(counts) or int(counts.min()) == 0:
-        none = int((counts == 0).sum())
-        raise ValueError(
-            f"{none} of {len(counts)} rows want nothing: recall is not defined there"
-        )
+        told = f"{int((counts == 0).sum())} of {len(counts)} rows want nothing"
+        raise ValueError(f"{told}: recall is not defined there")
     row, item = _pairs(wanted, best_BK.device)
-    is_wanted = torch.zeros(
-        len(counts), max(int(best_BK.max()), int(item.max())) + 2, device=best_BK.device
-    )
+    width = max(int(best_BK.max()), int(item.max())) + 2
+    is_wanted = torch.zeros(len(counts), width, device=best_BK.device)
     is_wanted[row, item] = 1  # the last column is nobody's, and -1 looks there
-    return is_wanted.gather(1, best_BK % is_wanted.shape[1]).sum(1) / counts.clamp(
-        max=best_BK.shape[1]
-    )
+    hits = is_wanted.gather(1, best_BK % width).sum(1)
+    return hits / counts.clamp(max=best_BK.shape[1])
 
 
 def neighbours(table_ND, k):
@@ -72,7 +59,5 @@ def neighbours(table_ND, k):
 def _pairs(histories, where):
     """(row, item) of all items of a list of histories, as two tensors."""
     counts = torch.tensor([len(history) for history in histories])
-    items = torch.cat(
-        [torch.as_tensor(history, dtype=torch.int64).cpu() for history in histories]
-    )
+    items = torch.cat([torch.as_tensor(own, dtype=torch.int64).cpu() for own in histories])
     return torch.repeat_interleave(torch.arange(len(counts)), counts).to(where), items.to(where)

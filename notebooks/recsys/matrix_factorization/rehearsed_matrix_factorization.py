@@ -15,8 +15,8 @@ METRICS = {"pass_rate": ("ours", lambda sizes: LINKS * sizes["pages"])}
 def ours(sizes, device):
     """A pass over both sides without matrices, three steps from the last tables"""
     ends, tables = _ready(sizes, device)
-    once = _pass(ends, sizes)
-    return lambda: once(tables)
+    solve = _free(ends, sizes)
+    return lambda: _pass(tables, solve)
 
 
 def naive(sizes, device):
@@ -25,48 +25,43 @@ def naive(sizes, device):
     linked = [other[own.argsort()].reshape(-1, LINKS) for own, other, _ in ends]
     penalty = 0.01 * (LINKS + 0.1 * sizes["pages"])
 
-    def call():
-        found = list(tables)
-        for side in (0, 1):
-            other = found[1 - side]
-            gram = 0.1 * implicit_als.gramian(other)
-            batches = linked[side].split(sizes["batch"])
-            found[side] = torch.cat([_solved(other[items], gram, penalty) for items in batches])
-        return found
+    def solve(side, other, own, gram):
+        batches = linked[side].split(sizes["batch"])
+        return torch.cat([_solved(other[items], gram, penalty) for items in batches])
 
-    return call
+    return lambda: _pass(tables, solve)
 
 
 def broken(sizes, device):
     """The pass without matrices, but the tables come from the host and go back each time"""
     ends, tables = _ready(sizes, device)
-    once, there = _pass(ends, sizes), [table.cpu() for table in tables]
-    return lambda: [table.cpu() for table in once([table.to(device) for table in there])]
+    solve, there = _free(ends, sizes), [table.cpu() for table in tables]
+    return lambda: [one.cpu() for one in _pass([one.to(device) for one in there], solve)]
 
 
-def _pass(ends, sizes):
-    """A function from both tables to those after a pass."""
+def _pass(tables, solve):
+    """Both tables after a pass; `solve(side, other, own, gram)` gives those of a side."""
+    found = list(tables)
+    for side in (0, 1):
+        other = found[1 - side]
+        found[side] = solve(side, other, found[side], 0.1 * implicit_als.gramian(other))
+    return found
+
+
+def _free(ends, sizes):
     links = [matrix_free.sparse_links(*end, sizes["factors"]) for end in ends]
 
-    def once(tables):
-        found = list(tables)
-        for side, own in enumerate(links):
-            gram = 0.1 * implicit_als.gramian(found[1 - side])
-            penalties = 0.01 * (own.links_U + 0.1 * sizes["pages"])
-            found[side] = matrix_free.solve_rows(
-                own, found[1 - side], found[side], gram, penalties
-            )
-        return found
+    def solve(side, other, own, gram):
+        penalties = 0.01 * (links[side].links_U + 0.1 * sizes["pages"])
+        return matrix_free.solve_rows(links[side], other, own, gram, penalties)
 
-    return once
+    return solve
 
 
 def _solved(vectors_RLD, gram_DD, penalty):
     """The rows of one batch from their items' vectors, by Cholesky."""
-    rows, device = len(vectors_RLD), vectors_RLD.device
-    penalties_R = torch.full((rows,), penalty, device=device)
-    place_R = torch.arange(rows, device=device)
-    A, b = implicit_als.normal_equations(vectors_RLD, place_R, gram_DD, penalties_R)
+    penalties_R = vectors_RLD.new_full((len(vectors_RLD),), penalty)
+    A, b = implicit_als.normal_equations(vectors_RLD, (len(vectors_RLD),), gram_DD, penalties_R)
     factor, _ = torch.linalg.cholesky_ex(A)
     return torch.cholesky_solve(b[..., None], factor)[..., 0]
 

@@ -13,15 +13,15 @@ import contextlib
 import ctypes
 import datetime
 import multiprocessing
-import multiprocessing.connection
 import os
 import signal
 import sys
 import tempfile
 import time
-import traceback
+from collections import namedtuple
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import NamedTuple
 
 import implicit_als as als
 import numpy as np
@@ -29,42 +29,61 @@ import torch
 from dense_batching import Batch, dense_batches
 from implicit_als import Precision, Settings
 from linear_solvers import solve
-from shard_traffic import shard_size, slices_of
+from link_graph import both_ways, histories_of
 from torch import distributed
+from torch.nn import functional
 
-MOST = 64  # processes on one machine
-
-
-class Job(NamedTuple):
-    """What every process is told: shape, first items (N, D), weights, how long to wait."""
-
-    shape: tuple
-    items: torch.Tensor
-    alpha: float
-    regularisation: float
-    iterations: int
-    settings: Settings = Settings()
-    timeout_s: float = 60
+MOST, IDS = 64, 4  # processes on one machine; bytes of an item's number on the way
+# What every process is told; `items` (N, D) are the first ones.
+TOLD = "shape items alpha regularisation iterations settings timeout_s"
+Job = namedtuple("Job", TOLD, defaults=(Settings(), 60))
+# What a process brings back: its shards, the bytes that it wrote, seconds, those computing.
+Share = namedtuple("Share", "users items sent_bytes seconds compute_s")
 
 
-class Share(NamedTuple):
-    """What a process brings back: its shards, bytes that it wrote, seconds, those computing."""
+def shard_size(count, processes):
+    """The rows of a shard: one more than fit evenly, so that every row has a place."""
+    return count // processes + 1
 
-    users: np.ndarray
-    items: np.ndarray
-    sent_bytes: int | None
-    seconds: float
-    compute_s: float
+
+def slices_of(processes, rows, cols, job):
+    """For each process the histories of its rows and of its columns."""
+    sides = [histories_of(*ends[:2], ends[2][0]) for ends in both_ways(rows, cols, job.shape)]
+    return [[side[rank::processes] for side in sides] for rank in range(processes)]
+
+
+def pass_bytes(processes, batches, places, owners, factors):
+    """The bytes that one process sends in a pass of batches of so many item places and owners.
+
+    Rings: an all-gather of n bytes a process sends (P - 1) n, an all-reduce of n bytes 2 (P -
+    1) / P n. The gather sums P times `places` vectors, the scatter carries `owners` rows and
+    their numbers, the Gramian is summed once.
+    """
+    gathered = places * IDS + owners * (factors * 4 + IDS)
+    reduced = batches * processes * places * factors * 4 + factors * factors * 4
+    return (processes - 1) * (batches * gathered + 2 * reduced // processes)
+
+
+def predicted_bytes(processes, rows, cols, job):
+    """The bytes that each process will send in the whole fit, from the links alone."""
+    length, total = job.settings.length, 0
+    for side in zip(*slices_of(processes, rows, cols, job), strict=True):
+        dense = [dense_batches(own, length) for own in side]
+        size = max(one.enough(job.settings.batch) for one in dense)
+        made = [one.batches(size) for one in dense]
+        owners = max((len(batch.owners_U) for own in made for batch in own), default=1)
+        about = max(map(len, made)), size * length, owners, job.items.shape[1]
+        total += pass_bytes(processes, *about)
+    return job.iterations * total
 
 
 def fit_sharded(processes, rows, cols, job):
-    """(users, items, list of Share) of a fit by Cholesky over `processes` real processes.
+    """(users, items, list of Share) of a fit by Cholesky over `processes` real processes, none
+    of which outlives the call. Row r is solved by process r modulo `processes`.
 
-    Row r is solved by process r modulo `processes`, and stored where its shard lies. ValueError
-    for what `implicit_als.refuse` names, an impossible number of processes, and a precision
-    other than float32; RuntimeError with the process's own words where one fails, dies, or
-    hears nothing for the job's time. None outlives the call. Processes import the caller's
-    script again: a script calls this below `if __name__ == "__main__":`.
+    ValueError for what `implicit_als.refuse` names, an impossible number of processes, another
+    precision than float32; RuntimeError where a process fails (in its words), dies, or hears
+    nothing in time. A script calls this below `if __name__ == "__main__":`.
     """
     told = job.alpha, job.regularisation, job.iterations
     als.refuse(rows, cols, job.shape, job.items.shape[1], *told)
@@ -73,10 +92,12 @@ def fit_sharded(processes, rows, cols, job):
     if job.settings.precision != Precision() or len(job.items) != job.shape[1]:
         told = f"{job.settings.precision}, {len(job.items)} items"
         raise ValueError(f"{told}: allowed are float32 alone, and {job.shape[1]} items")
-    slices = slices_of(processes, rows, cols, job)
-    packed = [[_packed(own) for own in pair] for pair in slices]
+    told = job._replace(items=job.items.numpy())  # tensors would go through shared memory
+    packed = [
+        [[history.numpy() for history in own] for own in pair]
+        for pair in slices_of(processes, rows, cols, job)
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        told = job._replace(items=job.items.numpy())  # a tensor would go through shared memory
         shares = _started(Path(folder, "rendezvous"), told, packed, 10 * job.timeout_s)
     parts = [np.concatenate([share[at] for share in shares])[: job.shape[at]] for at in (0, 1)]
     return *map(torch.from_numpy, parts), shares
@@ -88,46 +109,37 @@ class Shards:
     def __init__(self, rank, processes, job):
         self.rank, self.processes, self.job, self.waited = rank, processes, job, 0.0
         self.sizes = [shard_size(count, processes) for count in job.shape]
-        factors = job.items.shape[1]
-        items = torch.zeros(self.sizes[1] * processes, factors)
-        items[: len(job.items)] = torch.from_numpy(job.items)
-        self.tables = [
-            torch.zeros(self.sizes[0], factors),
-            items.chunk(processes)[rank].clone(),
-        ]
+        self.tables = [torch.zeros(size, job.items.shape[1]) for size in self.sizes]
+        own = torch.from_numpy(job.items)[rank * self.sizes[1] :][: self.sizes[1]]
+        self.tables[1][: len(own)] = own
 
     def batches(self, histories):
         """(batches of this process's rows, links of each row); all processes get as many
         batches of one shape, the last ones empty.
         """
-        settings, dense = self.job.settings, dense_batches(histories, self.job.settings.length)
-        size = _largest(dense.enough(settings.batch))
+        dense = dense_batches(histories, self.job.settings.length)
+        size = _largest(dense.enough(self.job.settings.batch))
         made = dense.batches(size)
-        count = _largest(len(made))
         width = _largest(max((len(batch.owners_U) for batch in made), default=1))
-        nothing = torch.zeros(0, dtype=torch.int64)
-        items, place = torch.full((size, settings.length), -1), torch.zeros(size).long()
-        made += [Batch(items, place, nothing)] * (count - len(made))
-        found = []
-        for batch in made:
-            owners = torch.full((width,), -1)
-            owners[: len(batch.owners_U)] = batch.owners_U
-            found.append(batch._replace(owners_U=owners))
-        return found, dense.links_U
+        nobody = torch.full((width,), -1)
+        empty = Batch(torch.full((size, dense.items_RL.shape[1]), -1), (), nobody)
+        made += [empty] * (_largest(len(made)) - len(made))
+        wide = [torch.cat([batch.owners_U, nobody])[:width] for batch in made]
+        pairs = zip(made, wide, strict=True)
+        return [batch._replace(owners_U=owners) for batch, owners in pairs], dense.links_U
 
     def solve_side(self, side, batches, links_U):
         """None; solves this process's rows of one side, and stores its shard's."""
         job, other = self.job, self.tables[1 - side]
         gram_DD = als.gramian(other)
         self._exchange(distributed.all_reduce, gram_DD)
-        own = als.penalties_of(
-            torch.cat([links_U, links_U.new_zeros(1)]), job.shape[1 - side], job
-        )
+        links_U = functional.pad(links_U, (0, 1))  # the last one is nobody's
+        own = als.penalties_of(links_U, job.shape[1 - side], job)
         self.tables[side].zero_()  # a row without links is in no batch, and its vector is zero
-        for items_RL, place_R, owners_U in batches:
+        for items_RL, ends, owners_U in batches:
             h_RLD = self.gather(other, items_RL, self.sizes[1 - side])
             penalties_U = torch.where(owners_U < 0, 1, own[owners_U])
-            systems = als.normal_equations(h_RLD, place_R, job.alpha * gram_DD, penalties_U)
+            systems = als.normal_equations(h_RLD, ends, job.alpha * gram_DD, penalties_U)
             numbers = torch.where(owners_U < 0, -1, owners_U * self.processes + self.rank)
             self.scatter(side, numbers, solve(*systems))
 
@@ -165,36 +177,22 @@ def _largest(number):
     return int(found)
 
 
-def _packed(histories):
-    """(lengths, items) as arrays: tensors would go through shared memory, one file each."""
-    items = torch.cat([*histories, torch.zeros(0, dtype=torch.int64)])
-    return [len(history) for history in histories], items.numpy()
-
-
-def _work(rank, processes, rendezvous, job, histories, pipe):
-    """A process's life: meet the others, fit, send a Share, or the traceback as a text."""
+def _work(rank, processes, rendezvous, job, histories):
+    """A process's Share: it meets the others, and fits with them."""
     with contextlib.suppress(OSError, AttributeError):  # Linux: die with the one who started it
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
     torch.set_num_threads(1)
-    try:
-        wait = datetime.timedelta(seconds=job.timeout_s)
-        store = distributed.FileStore(str(rendezvous), processes)
-        about = {"store": store, "rank": rank, "world_size": processes, "timeout": wait}
-        distributed.init_process_group("gloo", **about)
-        pipe.send(_fitted(Shards(rank, processes, job), histories))
-        distributed.barrier()
-    except Exception:
-        pipe.send(traceback.format_exc())
-    finally:
-        pipe.close()
-        os._exit(0)  # a peer that died would keep the group's end waiting
+    wait_s = datetime.timedelta(seconds=job.timeout_s)
+    store = distributed.FileStore(str(rendezvous), processes)
+    about = {"store": store, "rank": rank, "world_size": processes, "timeout": wait_s}
+    distributed.init_process_group("gloo", **about)
+    return _fitted(Shards(rank, processes, job), histories)
 
 
 def _fitted(shards, histories):
     """The Share of this process after all passes."""
-    cut = [torch.split(torch.from_numpy(items), lengths) for lengths, items in histories]
-    sides = [shards.batches(own) for own in cut]
+    sides = [shards.batches(own) for own in histories]
     distributed.barrier()
     before, shards.waited, began = _written(), 0.0, time.perf_counter()
     for _ in range(shards.job.iterations):
@@ -207,60 +205,35 @@ def _fitted(shards, histories):
 
 
 def _written():
-    """The bytes that this process has handed to the system so far.
-
-    None where the system does not count them.
-    """
+    """The bytes that this process has handed to the system so far; None where not counted."""
     with contextlib.suppress(OSError):
-        return int(
-            dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())[
-                "wchar"
-            ]
-        )
+        lines = Path("/proc/self/io").read_text().splitlines()
+        return int(dict(line.split(": ") for line in lines)["wchar"])
 
 
 def _started(rendezvous, job, slices, limit_s):
     """The Shares of all processes, in order; all are gone afterwards, whatever happened."""
-    context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-    if sys.platform == "linux":
+    linux, count = sys.platform == "linux", len(slices)
+    context = multiprocessing.get_context("forkserver" if linux else "spawn")
+    if linux:
         context.set_forkserver_preload(["torch.distributed"])  # imported once, for all
-    pipes, workers = [], []
+    others, pool = set(multiprocessing.active_children()), ProcessPoolExecutor(count, context)
     try:
-        for rank, histories in enumerate(slices):
-            ours, theirs = context.Pipe(duplex=False)
-            worker = context.Process(
-                target=_work,
-                args=(rank, len(slices), rendezvous, job, histories, theirs),
-                daemon=True,
-            )
-            worker.start()
-            theirs.close()
-            pipes.append(ours)
-            workers.append(worker)
-        return _collected(pipes, time.monotonic() + limit_s)
+        jobs = [
+            pool.submit(_work, n, count, rendezvous, job, own) for n, own in enumerate(slices)
+        ]
+        pool.submit(int)  # it looks anew at who lives: those that came last were not seen
+        done, late = wait(jobs, limit_s, FIRST_EXCEPTION)
+        for rank, error in ((jobs.index(one), one.exception()) for one in done):
+            if isinstance(error, BrokenProcessPool):
+                raise RuntimeError(f"a process of {count} died without a word") from error
+            if error:
+                told = f"process {rank} of {count} failed; all were ended"
+                raise RuntimeError(f"{told}. It says:\n{error.__cause__ or error}") from error
+        if late:
+            raise RuntimeError(f"{len(late)} of {count} processes did not answer in time")
+        return [one.result() for one in jobs]
     finally:
-        for worker in workers:
+        for worker in set(multiprocessing.active_children()) - others:
             worker.kill()
-            worker.join()
-
-
-def _collected(pipes, deadline):
-    shares = {}
-    while len(shares) < len(pipes):
-        waiting = [pipe for at, pipe in enumerate(pipes) if at not in shares]
-        ready = multiprocessing.connection.wait(waiting, max(0, deadline - time.monotonic()))
-        if not ready:
-            told = f"{len(waiting)} of {len(pipes)} processes"
-            raise RuntimeError(f"{told} did not answer in time, and were ended")
-        for pipe in ready:
-            rank = pipes.index(pipe)
-            try:
-                shares[rank] = pipe.recv()
-            except EOFError as error:
-                raise RuntimeError(
-                    f"process {rank} of {len(pipes)} died without a word; all were ended"
-                ) from error
-            if isinstance(shares[rank], str):
-                told = f"process {rank} of {len(pipes)} failed; all were ended"
-                raise RuntimeError(f"{told}. It says:\n{shares[rank]}")
-    return [shares[rank] for rank in range(len(pipes))]
+        pool.shutdown()  # joins them

@@ -55,6 +55,7 @@ def test_rounds_and_cores_are_obeyed(monkeypatch, tmp_path):
     monkeypatch.setattr(bench_knee.link_graph, "read_links", lambda _: GRAPH)
     monkeypatch.setattr(bench_knee.link_graph, "with_links", lambda graph, _: graph)
     monkeypatch.setattr(bench_knee, "FACTORS", 6)
+    monkeypatch.setattr(bench_knee.race_of.torch, "set_num_threads", lambda _: None)
 
     def measured(graph, job, many):
         rounds.append(many)

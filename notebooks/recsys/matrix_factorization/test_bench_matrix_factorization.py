@@ -54,7 +54,16 @@ def test_implicit_s_pass_ends_in_our_tables():
         assert set(bench_of.contestants(GRAPH, 6, 1, solver)) == {"ours", "implicit"}
 
 
-def test_the_race_s_ratio_is_the_library_s_time_over_ours(monkeypatch, tmp_path):
+@pytest.fixture
+def one_core(monkeypatch):
+    """A bench takes one thread, and leaves torch's number as it was."""
+    before = torch.get_num_threads()
+    monkeypatch.setattr(bench_of.device, "cores", lambda: 1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_the_race_s_ratio_is_the_library_s_time_over_ours(monkeypatch, tmp_path, one_core):
     """Ours takes a second, the library's pass as many as there are factors."""
 
     def theirs(graph, tables, use_cg, threads):
@@ -76,10 +85,10 @@ def test_the_race_s_ratio_is_the_library_s_time_over_ours(monkeypatch, tmp_path)
     monkeypatch.setattr(bench_of.link_graph, "read_links", lambda folder: PAGES)
     monkeypatch.setattr(bench_of.link_graph, "with_links", lambda graph, minimum: graph)
     monkeypatch.setattr(bench_of.link_graph, "community_graph", lambda pages, links: PAGES)
-    monkeypatch.setattr(bench_of, "recalls", lambda graph, factors, threads: None)
+    monkeypatch.setattr(bench_of, "recalls", lambda graph, factors, threads: {})
     monkeypatch.setattr(bench_of, "theirs", theirs)
+    monkeypatch.setattr(bench_of, "INSTALLED", True)
     monkeypatch.setattr(bench_of.bench, "race", raced)
-    monkeypatch.setattr(bench_of.torch, "set_num_threads", lambda count: None)
     monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
     bench_of.main(["--rounds", "6"])
     content = json.loads((tmp_path / "matrix_factorization.cpu.race.json").read_text())
@@ -120,6 +129,7 @@ def test_each_seed_has_our_recall_first_of_a_model_that_saw_no_held_out_row(reca
     split = link_graph.split_rows(PAGES)
     trained = PAGES._replace(rows=split.rows, cols=split.cols)
     models = [bench_of.fitted(trained, 6, 3, seed) for seed in (0, 1)]
-    ours, theirs = recalled[0]
+    ours, theirs, gain = recalled[0].values()
+    assert gain == [one - two for one, two in zip(ours, theirs, strict=True)]
     assert ours == [model.recall(20, split.test) for model in models]
     assert len(theirs) == 2 and max(theirs) < min(ours)  # the library's tables are noise

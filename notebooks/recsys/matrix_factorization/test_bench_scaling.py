@@ -53,7 +53,7 @@ def test_a_timed_pass_is_of_its_graph_factors_and_solver(solver):
 def test_rounds_and_threads_are_obeyed_and_the_pages_names_written(monkeypatch, tmp_path):
     monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
     told, threads = [], []
-    monkeypatch.setattr(bench_scaling.torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(bench_scaling.race_of.torch, "set_num_threads", threads.append)
     for name in ("by_size", "by_factors"):
         monkeypatch.setattr(bench_scaling, name, lambda *asked: told.append(asked[2]))
     monkeypatch.setattr(bench_scaling, "POWERS", (6, 7))

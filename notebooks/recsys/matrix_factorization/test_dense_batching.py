@@ -1,5 +1,7 @@
 """Dense rows equal the plain loops, lose nothing, and keep a history in one batch."""
 
+import itertools
+
 import dense_batching
 import pytest
 import torch
@@ -27,14 +29,24 @@ def test_batches_have_one_shape_and_give_back_every_history(histories, length, r
     batches = dense_batches(histories, length).batches(rows)
     assert len({(b.items_RL.shape, b.owners_U.shape) for b in batches}) <= 1
     for batch in batches:
-        for items, place in zip(batch.items_RL.tolist(), batch.place_R.tolist(), strict=True):
-            owner = batch.owners_U[place].item()
-            found.setdefault(owner, []).extend(item for item in items if item >= 0)
+        assert (batch.items_RL[batch.ends[-1] :] == -1).all()
+        for start, end in itertools.pairwise((0, *batch.ends)):
+            for items, owner in zip(
+                batch.items_RL[start:end].tolist(), batch.owners_U.tolist(), strict=False
+            ):
+                found.setdefault(owner, []).extend(item for item in items if item >= 0)
         owners = batch.owners_U[batch.owners_U >= 0].tolist()
         assert all(found[owner] == histories[owner] for owner in owners)  # whole, in this one
     assert {owner: h for owner, h in found.items() if h} == {
         n: h for n, h in enumerate(histories) if h
     }
+
+
+def test_rounds_hold_the_next_row_of_the_first_so_many_owners():
+    (batch,) = dense_batches([[1], [2, 3, 4, 5, 6], [], [7, 8, 9]], 2).batches(8)
+    assert batch.owners_U.tolist() == [1, 3, 0] and batch.ends == (3, 5, 6)
+    rows = [[2, 3], [7, 8], [1, -1], [4, 5], [9, -1], [6, -1], [-1, -1], [-1, -1]]
+    assert batch.items_RL.tolist() == rows
 
 
 def test_the_fill_ratio_counts_items_over_places():

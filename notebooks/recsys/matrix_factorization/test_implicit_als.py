@@ -65,8 +65,7 @@ def fitted(
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_fit_equals_the_plain_loops(solver, scaled, where):
     model = fitted(solver, where=where, steps=30, length=3, scaled=scaled)
-    draw = torch.Generator().manual_seed(0)
-    first = torch.randn(40, 5, generator=draw) * 0.1 / 5**0.5
+    first = als.first_tables(GRAPH.shape, 5)[1]
     penalties = [
         als.penalties_of(torch.bincount(ends, minlength=40), 40, model)
         for ends in (GRAPH.rows, GRAPH.cols)
@@ -83,6 +82,51 @@ def test_both_kinds_of_conjugate_gradients_start_from_the_rows_last_vectors(solv
     model = als.Model(own, other, 0.1, 0.1, Settings(steps=0))
     side, _ = als.sides_of(GRAPH.rows, GRAPH.cols, GRAPH.shape, solver, model)
     torch.testing.assert_close(side.solved(other, own), own)  # no step from there
+
+
+def test_first_tables_are_drawn_as_the_library_draws_them_each_side_its_own():
+    users, items = als.first_tables((300, 200), 20, seed=4)
+    assert users.shape == (300, 20) and items.shape == (200, 20)
+    for table in (users, items):
+        assert 0 <= table.min() < 1e-5 and 0.01 - 1e-5 < table.max() < 0.01
+        assert table.mean().item() == pytest.approx(0.005, rel=0.05)
+    assert not torch.equal(users[:200], items)
+    assert torch.equal(items, als.first_tables((300, 200), 20, seed=4)[1])
+    assert not torch.equal(items, als.first_tables((300, 200), 20, seed=5)[1])
+
+
+def test_a_fit_begins_with_the_first_tables_of_its_seed(monkeypatch):
+    seen = []
+
+    def solved(side, other, own):
+        seen.extend([own, other])
+        return own
+
+    monkeypatch.setattr(als.Side, "solved", solved)
+    fitted(iterations=1, seed=3)
+    for own, wanted in zip(seen[:2], als.first_tables(GRAPH.shape, 5, 3), strict=True):
+        assert torch.equal(own, wanted)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "matrix_free"])
+def test_threads_change_no_bit(solver, monkeypatch):
+    """Small batches and blocks, so that there are several for each thread."""
+    monkeypatch.setattr(matrix_free, "BLOCK", 64)
+    graph, before = community_graph(90, 1500, 3, seed=2), torch.get_num_threads()
+    settings = Settings(batch=40, length=4, scaled=False)
+    start = als.first_tables(graph.shape, 6)
+    found = []
+    try:
+        torch.set_num_threads(3)  # blocks are cut for so many
+        model = als.Model(*start, 0.1, 0.1, settings)
+        sides = als.sides_of(graph.rows, graph.cols, graph.shape, solver, model)
+        for threads in (3, 1):
+            torch.set_num_threads(threads)
+            found.append([sides[0].solved(start[1], start[0]), torch.get_num_threads()])
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0][0], found[1][0])
+    assert [threads for _, threads in found] == [3, 1]
 
 
 def test_the_loss_by_the_gramian_equals_the_sum_over_all_pairs():
@@ -202,6 +246,7 @@ def fit(
     [
         ({"rows": [0, 1], "cols": [1]}, "2 rows, 1 columns"),
         ({"rows": [], "cols": []}, "as many, not 0"),
+        ({"rows": [0.0, 1.0], "cols": [0, 1]}, "rows are torch.float32; allowed are"),
         ({"rows": [0, 4], "cols": [0, 1]}, "rows 0 to 4: allowed are 0 to 3"),
         ({"rows": [0, 1], "cols": [-1, 1]}, "columns -1 to 1"),
         ({"rows": [0, 0, 0], "cols": [1, 1, 2]}, r"link \(0, 1\) and 0 more come twice"),
@@ -215,8 +260,8 @@ def fit(
             {"rows": [0, 1, 2, 3], "cols": [0, 1, 2, 3], "regularisation": 0.0},
             "column 4 has no link",
         ),
-        ({"rows": [0], "cols": [0], "alpha": float("nan")}, "finite and not negative"),
-        ({"rows": [0], "cols": [0], "regularisation": -1.0}, "finite and not negative"),
+        ({"rows": [0], "cols": [0], "alpha": float("nan")}, "finite, not negative"),
+        ({"rows": [0], "cols": [0], "regularisation": -1.0}, "finite, not negative"),
         ({"rows": [0], "cols": [0], "iterations": 0}, "iterations 1 or more"),
         (
             {"rows": [0], "cols": [0], "solver": "qr"},
@@ -290,6 +335,11 @@ def test_scores_are_rounded_before_they_are_ranked():
         patch.setattr(ranking, "scores", lambda *args: seen.append(args[2]) or real(*args))
         als.Model(*about, rounded).recall(1, held)
     assert seen == [torch.bfloat16]
+
+
+def test_links_that_are_no_tensors_are_refused():
+    with pytest.raises(ValueError, match="columns are list; allowed are tensors"):
+        als.fit(torch.tensor([0, 1]), [0, 1], (4, 5), 2, 0.1, 0.1, 1)
 
 
 def test_a_history_of_two_axes_is_refused():

@@ -2,6 +2,8 @@
 law; refused input.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+
 import linear_solvers
 import pytest
 import torch
@@ -95,6 +97,34 @@ def test_a_matrix_that_is_not_positive_definite_is_refused_by_cholesky():
 def test_an_unknown_solver_is_refused():
     with pytest.raises(ValueError, match="allowed are cholesky, lu, cg"):
         solve(*systems(1, 2), "qr")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_all_parts_are_done_each_with_one_thread_of_its_own(threads):
+    before, seen = torch.get_num_threads(), []
+    try:
+        torch.set_num_threads(threads)
+        linear_solvers.on_cores(
+            lambda part: seen.append((part, torch.get_num_threads())),
+            range(5),
+            torch.device("cpu"),
+        )
+        assert sorted(seen) == [(part, 1) for part in range(5)]
+        with ThreadPoolExecutor(1) as later:  # threads that begin afterwards are as before
+            told = later.submit(torch.get_num_threads).result()
+        assert torch.get_num_threads() == told == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_error_in_one_part_is_raised():
+    with pytest.raises(ValueError, match="part 3"):
+        linear_solvers.on_cores(_fails_at_3, range(5), torch.device("cpu"))
+
+
+def _fails_at_3(part):
+    if part == 3:
+        raise ValueError("part 3")
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "lu"])

@@ -49,6 +49,30 @@ def test_links_in_any_order_give_the_same_matrix():
     assert one.links_U.tolist() == torch.bincount(rows, minlength=U).tolist()
 
 
+def test_blocks_are_as_many_for_each_thread_and_of_equal_work(monkeypatch):
+    counts = torch.arange(500) // 8  # later rows have more links, up to 62
+    rows, before = torch.repeat_interleave(torch.arange(500), counts), torch.get_num_threads()
+    cols = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
+    monkeypatch.setattr(matrix_free, "BLOCK", 500 * 8 // 5)  # five blocks would do
+    try:
+        torch.set_num_threads(4)
+        links = matrix_free.sparse_links(rows, cols, (500, 70), 8)
+    finally:
+        torch.set_num_threads(before)
+    work = [
+        counts[start:end].sum().item() + 4 * (end - start) for start, end, _ in links.blocks
+    ]
+    assert len(work) == 8 and sum(work) == counts.sum() + 4 * 500
+    assert max(work) - min(work) <= 2 * (62 + 4)  # a row more or less at each end
+    assert [start for start, *_ in links.blocks[1:]] == [end for _, end, _ in links.blocks[:-1]]
+    assert links.blocks[0][0] == 0 and links.blocks[-1][1] == 500
+
+
+def test_few_rows_are_one_block():
+    rows, cols, *_ = problem()
+    assert len(matrix_free.sparse_links(rows, cols, (U, N), D).blocks) == 1
+
+
 def test_the_counted_arithmetic_is_that_of_the_formula():
     assert matrix_free.flops(10, 50, 4, steps=3) == 4 * (2 * 10 * 16 + 4 * 50 * 4) + 2 * 10 * 16
     by_hand = 2 * 50 * 16 + 10 * (64 / 3 + 32) + 2 * 10 * 16

@@ -3,11 +3,11 @@ one fails.
 """
 
 import multiprocessing
+import os
 import time
 
 import implicit_als as als
 import pytest
-import shard_traffic
 import sharded_als
 import torch
 from implicit_als import Precision, Settings
@@ -21,8 +21,7 @@ SETTINGS = Settings(length=4, batch=40)
 
 
 def job(graph=GRAPH, factors=6, settings=SETTINGS, **more):
-    draw = torch.Generator().manual_seed(0)
-    items = torch.randn(len(graph.titles), factors, generator=draw) * 0.1 / factors**0.5
+    items = als.first_tables(graph.shape, factors)[1]
     about = Job(graph.shape, items, 0.2, 0.05, 2, settings)._replace(**more)
     return graph.rows, graph.cols, about
 
@@ -33,7 +32,7 @@ def test_shards_on_processes_equal_one_process_and_send_what_was_predicted(proce
     alone = als.fit(GRAPH.rows, GRAPH.cols, GRAPH.shape, 6, 0.2, 0.05, 2, settings=SETTINGS)
     torch.testing.assert_close(users, alone.users, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(items, alone.items, rtol=1e-4, atol=1e-5)
-    predicted = shard_traffic.predicted_bytes(processes, *job())
+    predicted = sharded_als.predicted_bytes(processes, *job())
     assert (predicted == 0) == (processes == 1)
     for share in shares:
         if share.sent_bytes is not None and processes > 1:  # small messages: the frames weigh
@@ -54,12 +53,12 @@ def test_a_pass_s_bytes_by_the_formula():
     # one batch of 10 places and 3 owners, 2 factors, 2 processes
     gather = 10 * 4 + 2 * 1 * (2 * 10 * 2 * 4) // 2
     scatter = 3 * 2 * 4 + 3 * 4
-    assert shard_traffic.pass_bytes(2, 1, 10, 3, 2) == gather + scatter + 2 * 4 * 4 // 2
-    assert shard_traffic.pass_bytes(1, 5, 10, 3, 2) == 0
+    assert sharded_als.pass_bytes(2, 1, 10, 3, 2) == gather + scatter + 2 * 4 * 4 // 2
+    assert sharded_als.pass_bytes(1, 5, 10, 3, 2) == 0
 
 
 def test_a_shard_holds_one_row_more_than_fit_evenly():
-    assert [shard_traffic.shard_size(8, count) for count in (1, 3, 4)] == [9, 3, 3]
+    assert [sharded_als.shard_size(8, count) for count in (1, 3, 4)] == [9, 3, 3]
 
 
 def test_a_process_that_fails_is_told_and_none_stays_behind():
@@ -78,11 +77,13 @@ def test_a_process_that_hears_nothing_gives_up_in_time(monkeypatch):
     assert not multiprocessing.active_children()
 
 
-def test_a_process_that_dies_without_a_word_is_told(monkeypatch):
-    monkeypatch.setattr(sharded_als, "_work", _dying)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_without_a_word_is_told_at_once(monkeypatch, rank):
+    monkeypatch.setattr(sharded_als, "_work", [_first_dies, _second_dies][rank])
+    began = time.monotonic()
     with pytest.raises(RuntimeError, match="died without a word"):
-        sharded_als.fit_sharded(2, *job())
-    assert not multiprocessing.active_children()
+        sharded_als.fit_sharded(2, *job(timeout_s=1))  # ten seconds for all
+    assert time.monotonic() - began < 9 and not multiprocessing.active_children()
 
 
 def test_a_history_longer_than_a_batch_gets_a_larger_batch():
@@ -116,7 +117,9 @@ def _silent(*_):
     time.sleep(60)
 
 
-def _dying(*_):
-    import os
+def _first_dies(rank, *_):
+    os._exit(3) if rank == 0 else time.sleep(60)
 
-    os._exit(3)
+
+def _second_dies(rank, *_):
+    os._exit(3) if rank == 1 else time.sleep(60)

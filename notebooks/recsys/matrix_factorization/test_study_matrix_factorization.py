@@ -14,6 +14,7 @@ from link_graph import community_graph
 from press.study import hold, record, run
 
 GRAPH, SEEDS = community_graph(150, 3_000, 5, seed=6), (0, 1)
+ALPHAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 B, GRIDS = torch.bfloat16, ("grid", "plain_grid")
 SCALED = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 FULL, WEAK = Precision(), (0.0003, 1e-7)
@@ -55,7 +56,7 @@ def of(split, name):
 
 def plain(told):
     """The same of what an arm was handed."""
-    if isinstance(told, study.Links):
+    if isinstance(told, link_graph.Graph):
         return told.rows.tolist(), told.cols.tolist()
     return told and [told.rows, *([one.tolist() for one in part] for part in told[1:])]
 
@@ -136,8 +137,7 @@ def test_a_row_in_two_parts_is_seen(monkeypatch):
 
 
 def job(arm, **more):
-    links = study.Links(GRAPH.rows, GRAPH.cols, GRAPH.shape)
-    return Job("any", arm, 0, SIZES, **{"train": links, **more})
+    return Job("any", arm, 0, SIZES, **{"train": GRAPH, **more})
 
 
 @pytest.fixture
@@ -165,29 +165,32 @@ def fits(monkeypatch):
 def test_a_search_tries_all_pairs_on_the_rows_to_choose_on(fits):
     arm = study.TUNING.arms["grid"]
     grid = study.fit(job(arm, choice="validation"))
-    assert [call[:2] for call in fits] == [(a, b) for a in grid.alphas for b in SCALED]
+    pairs = [(a, b) for a in ALPHAS for b in SCALED]
+    assert [call[:2] for call in fits] == pairs
     assert {call[2:] for call in fits} == {("matrix_free", Settings(), 4, 2)}
-    own, other = grid.tables[False], grid.tables[True]
-    assert own.shape == (7, 7) and own[0, 4] == pytest.approx(-0.002)
-    assert (own - other).round(9).tolist() == [[5] * 7] * 7
+    assert list(grid[False]) == list(grid[True]) == pairs
+    assert grid[False][0.001, 0.01] == pytest.approx(-0.002)
+    assert all(one - grid[True][at] == pytest.approx(5) for at, one in grid[False].items())
     study.fit(job(study.TUNING.arms["plain_grid"], choice="validation"))
     assert fits[49][1] == 0.01 and fits[-1][1] == 10 and not fits[-1][3].scaled
 
 
+def cells(**better):
+    """Recalls of all pairs, zero but in some cells: `cells(a5_l6=3)`."""
+    table = {(a, b): 0 for a in ALPHAS for b in SCALED}
+    for name, recall in better.items():
+        table[ALPHAS[int(name[1])], SCALED[int(name[4])]] = recall
+    return table
+
+
 def grid():
-    table = torch.zeros(7, 7).numpy()
-    table[5, 6], table[2, 3], table[3, 1] = 3, 1, 2
-    other = torch.zeros(7, 7).numpy()
-    other[4, 2] = 1
-    return study.Grid({False: table, True: other}, study.ALPHAS, SCALED)
+    return {False: cells(a5_l6=3, a2_l3=1, a3_l1=2), True: cells(a4_l2=1)}
 
 
 @pytest.mark.parametrize(
     ("turned", "knobs", "edge"),
     [
         ("both", (0.3, 0.1), True),
-        ("alpha", (0.01, 0.003), False),
-        ("lambda", (0.03, 3e-4), False),
         ("one", (0.03, 3e-4), False),
         ("none", (0.03, 0.003), False),
     ],
@@ -195,38 +198,45 @@ def grid():
 def test_an_arm_trains_with_the_best_that_it_may_turn(fits, turned, knobs, edge):
     made = study.fit(job(Arm(loss=study.Fit(turned)), start=grid()))
     (call,) = fits
-    assert call == (*knobs, "matrix_free", Settings(), 4, 2) and made.edge is edge
-    assert made.model.settings == Settings()
-    assert (made.model.alpha, made.model.regularisation) == knobs
+    model, on_edge = made
+    assert call == (*knobs, "matrix_free", Settings(), 4, 2) and on_edge is edge
+    assert model.settings == Settings()
+    assert (model.alpha, model.regularisation) == knobs
+
+
+def test_one_knob_is_the_better_of_both_alone():
+    assert study.chosen(cells(a2_l3=2, a3_l1=1, a0_l0=5), "one")[0] == (0.01, 0.003)
+    assert study.chosen(cells(a2_l3=1, a3_l1=2, a0_l0=5), "one")[0] == (0.03, 3e-4)
 
 
 def test_rows_are_folded_in_with_the_plain_lambda_that_was_chosen_for_it(fits):
-    made = study.fit(job(study.TUNING.arms["both_plain_fold_in"], start=grid()))
+    model, _ = study.fit(job(study.TUNING.arms["both_plain_fold_in"], start=grid()))
     assert fits == [(0.1, 1e-3, "matrix_free", Settings(), 4, 2)]
-    assert made.model.settings == Settings(scaled=False)
+    assert model.settings == Settings(scaled=False)
 
 
-@pytest.mark.parametrize("cell", [(0, 3), (6, 3), (3, 0), (3, 6)])
-def test_a_best_pair_on_any_edge_is_seen(cell):
-    table = torch.zeros(7, 7).numpy()
-    table[cell] = 1
-    assert study.chosen(table, "both") == (cell, True)
+@pytest.mark.parametrize(
+    ("name", "edge"),
+    [("a0_l3", True), ("a6_l3", True), ("a3_l0", True), ("a3_l6", True), ("a1_l5", False)],
+)
+def test_a_best_pair_on_any_edge_is_seen(name, edge):
+    assert study.chosen(cells(**{name: 1}), "both")[1] is edge
 
 
 def test_plain_arms_train_with_lambda_not_scaled(fits):
-    made = study.fit(job(study.TUNING.arms["plain_both"], start=grid()))
-    assert fits[0][3] == made.model.settings == Settings(scaled=False)
+    model, _ = study.fit(job(study.TUNING.arms["plain_both"], start=grid()))
+    assert fits[0][3] == model.settings == Settings(scaled=False)
 
 
 @pytest.mark.parametrize("name", PRECISIONS)
 def test_training_is_rounded_and_folding_in_is_not_but_for_scores(fits, name):
-    made = study.fit(job(study.PRECISION.arms[name], start=grid()))
-    weak = study.fit(job(study.PRECISION.arms[f"weak_{name}"], start="new"))
+    made, edge = study.fit(job(study.PRECISION.arms[name], start=grid()))
+    weak, none = study.fit(job(study.PRECISION.arms[f"weak_{name}"], start="new"))
     settings = Settings(precision=PRECISIONS[name], length=32)
     assert fits == [(0.3, 0.1, "cholesky", settings, 4, 2), (*WEAK, "cholesky", settings, 4, 2)]
     exact = Settings(precision=Precision(scores=PRECISIONS[name].scores))
-    assert made.model.settings == weak.model.settings == exact
-    assert (made.edge, weak.edge) == (True, None)
+    assert made.settings == weak.settings == exact
+    assert (edge, none) == (True, None)
 
 
 # How it is judged
@@ -235,28 +245,29 @@ def test_training_is_rounded_and_folding_in_is_not_but_for_scores(fits, name):
 def test_a_model_is_judged_on_the_rows_it_is_given_at_20_and_50():
     split = link_graph.split_rows(GRAPH)
     arm = study.TUNING.arms["plain_both"]
-    links = study.Links(split.rows, split.cols, GRAPH.shape)
-    made = study.fit(job(arm, start=grid(), train=links))
+    trained = GRAPH._replace(rows=split.rows, cols=split.cols)
+    made = study.fit(job(arm, start=grid(), train=trained))
     told = study.VARIANTS.judge(made, split.test, job(arm))
-    own = {"": made.model.recall(20, split.test), "_50": made.model.recall(50, split.test)}
+    own = {"": made[0].recall(20, split.test), "_50": made[0].recall(50, split.test)}
     assert told == own | {"_edge": 1}
-    assert told[""] != pytest.approx(made.model.recall(20, split.validation))
+    assert told[""] != pytest.approx(made[0].recall(20, split.validation))
 
 
 def test_numbers_that_ran_out_are_told_and_count_as_no_recall():
     arm = study.PRECISION.arms["weak_solves"]
     tables = torch.zeros(150, 4), torch.full((150, 4), float("nan"))
-    made = study.Fitted(als.Model(*tables, 0.1, 0.1), None)
+    made = als.Model(*tables, 0.1, 0.1), None
     judge = study.PRECISION.judge
     assert judge(made, None, job(arm)) == {"": 0, "_broken": 1}
-    whole = study.Fitted(als.Model(tables[0], torch.ones(150, 4), 0.1, 0.1), None)
+    whole = als.Model(tables[0], torch.ones(150, 4), 0.1, 0.1), None
     assert judge(whole, link_graph.split_rows(GRAPH).test, job(arm))["_broken"] == 0
 
 
 def test_popularity_recommends_what_most_training_links_lead_to():
     arm = study.TUNING.arms["popularity"]
     cols = torch.tensor([60, *range(30, 70)])  # page 60 twice
-    made = study.fit(job(arm, train=study.Links(torch.arange(41), cols, (90, 90))))
+    links = link_graph.Graph(torch.arange(41), cols, [str(n) for n in range(90)])
+    made = study.fit(job(arm, train=links))
     held = link_graph.Held([4], [torch.tensor([61])], [torch.tensor([5, 60])])
     assert study.TUNING.judge(made, held, job(arm))[""] == 0.5
     held = held._replace(seen=[torch.tensor([60])])

@@ -2,10 +2,9 @@
 one size and one status for each chunk.
 
 As in the article's interface a bad chunk raises nothing: it gets a status, the others are
-decoded. Outputs are the caller's; what a codec needs in between is PyTorch's, from its caching
-allocator, where nvCOMP asks its caller for that, too. By its tags nvCOMP 2.0.0 had batched
-calls for LZ4 and Snappy alone; Cascaded and Bitcomp followed in 2.1, checks of bounds with
-them.
+decoded. Outputs are the caller's. What a codec needs in between it allocates, where nvCOMP asks
+its caller for that, too. By its tags nvCOMP 2.0.0 had batched calls for LZ4 and Snappy alone;
+Cascaded and Bitcomp followed in 2.1, checks of bounds with them.
 
 Legend: C chunks, S bytes of the largest output.
 """
@@ -19,30 +18,24 @@ import torch
 OK, TOO_SMALL, BAD_DATA = 0, 16, 17  # a status; 1 to 3 say what is wrong with a cascaded chunk
 BYTE_CODECS = {"lz4": lz4_block, "snappy": snappy_raw}
 LAYERS = cascaded_chunks.Layers()  # one of each
-SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def max_compressed_bytes(codec, size, layers=LAYERS, itemsize=1):
-    """Bytes that a chunk of `size` bytes needs at most, whatever it holds; `itemsize` bytes of
-    one value, for Cascaded.
-
-    `max_compressed_bytes("lz4", 65536)` is 65,809. Incompressible data grows: by a length byte
-    for each 255 literals (LZ4), by at most a sixth (Snappy), by a count for each value and each
-    run-length layer (Cascaded, whose frame stores such a chunk as it is).
-    """
+    """Bytes that a chunk of `size` bytes needs at most, 65,809 for 65,536 in LZ4; `itemsize`
+    bytes of one value, for Cascaded. What cannot be compressed grows: by a length byte for each
+    255 literals (LZ4), by at most a sixth (Snappy), by a count for each value and each
+    run-length layer (Cascaded, whose frame stores such a chunk as it is)."""
     if codec in BYTE_CODECS:
         return BYTE_CODECS[codec].max_encoded_bytes(size)
-    values = size // itemsize
-    streams = layers.rles * 4 * (values + 31) + itemsize * (values + 8 * itemsize - 1)
-    return cascaded_chunks.header_type(layers).itemsize + streams
+    return cascaded_chunks.max_bytes(size // itemsize, itemsize, layers)
 
 
 def compress(codec, chunks, out_CS, sizes_C, statuses_C, layers=LAYERS):
     """None; fills row k of `out_CS` with chunk k, `sizes_C` and `statuses_C`, NumPy int64 both.
 
     `chunks`: one-dimensional tensors, of one signed integer dtype for "cascaded" (view others
-    as one), uint8 for "lz4" and "snappy", one value or more; out_CS uint8. A
-    chunk that does not fit gets TOO_SMALL and size 0; `max_compressed_bytes` always fits.
+    as one), uint8 for "lz4" and "snappy", one value or more; out_CS uint8. A chunk that does
+    not fit gets TOO_SMALL and size 0; `max_compressed_bytes` always fits.
     Raises ValueError for another codec or dtype, an empty chunk, and outputs of other lengths
     than `chunks`."""
     _check(codec, chunks, out_CS, sizes_C, statuses_C)
@@ -107,7 +100,7 @@ def _check(codec, chunks, outs, sizes_C, statuses_C):
 
 def _check_dtypes(codec, tensors):
     """One dtype, and one that the codec takes; no tensor may be empty."""
-    allowed = set(SIGNED.values()) if codec == "cascaded" else {torch.uint8}
+    allowed = set(cascaded_chunks.SIGNED.values()) if codec == "cascaded" else {torch.uint8}
     found = {tensor.dtype for tensor in tensors}
     if len(found) > 1 or found - allowed:
         told = f"{sorted(map(str, found))}; {codec} takes one of {sorted(map(str, allowed))}"

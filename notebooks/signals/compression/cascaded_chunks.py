@@ -10,29 +10,35 @@ streams that are bit-packed.
     run lengths: v v v w   ->  values v w, counts 3 1
     differences: x_0 x_1 …  ->  d_i = x_i - x_(i-1) modulo 2^bits,  x_i = base + d_0 + … + d_i
 
-The first difference has no predecessor. It repeats the smallest of the others, so that it never
-widens the packed range, and base = x_0 - d_0.
-
 A chunk's bytes, little-endian: for each stream a count (u32), a width (u32) and a minimum
 (i64); for each delta layer its base (i64); then the packed streams. Ours, not nvCOMP's bytes:
 its format is not published. A chunk is decoded without any other.
 
-Legend: C chunks, N values of all of them, M values of one stream of all of them.
+A CPU decodes by `compiled_chunks`, a GPU by `triton_kernels`; without Triton by `passes` of
+PyTorch's over all chunks, which move more bytes. Packing is done on the CPU.
+
+Legend: C chunks, S streams of one, N values of all, M values of one stream of all, K words of a
+header, W words of a lane, R rows, L lanes.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
-import bit_packing
+import compiled_chunks
 import numpy as np
 import torch
+from compiled_chunks import BAD_COUNTS, BAD_STREAM, COUNT, CUT_SHORT, OK
 
-OK, CUT_SHORT, BAD_STREAM, BAD_COUNTS = range(4)  # what a chunk's status says
 SAYS = {
     CUT_SHORT: "its header is cut short",
     BAD_STREAM: "a stream claims a length or width that its bytes or its chunk do not have",
     BAD_COUNTS: "its run lengths do not add up to the values of the chunk",
 }
-MOST_LAYERS = 4
+MOST_LAYERS, ALONE = 4, 1 << 19  # values below which a second thread costs more than it saves
+SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+WORDS = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
+ROWS = np.repeat([*WORDS], [9, 8, 16, 32])  # by width
 
 
 class Layers(NamedTuple):
@@ -44,6 +50,11 @@ class Layers(NamedTuple):
     def __str__(self):
         return f"R{self.rles} D{self.deltas}"
 
+    @property
+    def header_bytes(self):
+        """Bytes of a chunk before its streams."""
+        return 16 * (self.rles + 1) + 8 * self.deltas
+
 
 def check_layers(layers):
     """`layers` as Layers; ValueError unless both counts are 0 to 4."""
@@ -53,223 +64,163 @@ def check_layers(layers):
     return layers
 
 
-def header_type(layers):
-    """The NumPy record of a chunk's header: streams (count, width, minimum), then bases."""
-    stream = np.dtype([("count", "<u4"), ("width", "<u4"), ("minimum", "<i8")])
-    return np.dtype([("stream", stream, layers.rles + 1), ("base", "<i8", layers.deltas)])
+def max_bytes(values, itemsize, layers):
+    """Bytes that a chunk of so many values takes at most, whatever they are."""
+    streams = layers.rles * 4 * (values + 31) + itemsize * (values + 8 * itemsize - 1)
+    return layers.header_bytes + streams
 
 
-def run_lengths(values_N, lengths):
-    """(values, counts, lengths) of the runs of C chunks laid end to end; no run crosses a
-    chunk.
+def encode(values_N, lengths, layers, most=None):
+    """C chunks as a list of bytes; one of more than `most` bytes is None.
 
-    >>> run_lengths(torch.tensor([3, 3, 3, 3]), [1, 3])
-    (tensor([3, 3]), tensor([1, 3], dtype=torch.int32), [1, 1])
-    """
-    begins_N = torch.ones(len(values_N), dtype=torch.bool, device=values_N.device)
-    torch.ne(values_N[1:], values_N[:-1], out=begins_N[1:])
-    ends_C = torch.tensor(lengths, device=values_N.device).cumsum(0)
-    begins_N[ends_C[:-1]] = True
-    at_M = begins_N.nonzero().squeeze(1)
-    counts_M = torch.diff(at_M, append=ends_C[-1:]).to(torch.int32)
-    past = torch.searchsorted(at_M, ends_C).tolist()
-    return values_N[at_M], counts_M, np.diff(past, prepend=0).tolist()
+    values_N int8 to int64 of shape (N,); `lengths` positive ints that add up to N."""
+    most = max_bytes(max(lengths), values_N.itemsize, layers) if most is None else most
+    out_CB = np.empty((len(lengths), -(-most // 8) * 8), np.uint8)
+    pairs = zip(encoded_bytes(values_N, lengths, layers, out_CB).tolist(), out_CB, strict=True)
+    return [row[:size].tobytes() if size <= most else None for size, row in pairs]
 
 
-def differences(values_N, lengths):
-    """(differences, bases) of C chunks: same length and dtype, modulo 2^bits; a list of
-    ints."""
-    found_N = torch.empty_like(values_N)
-    torch.sub(values_N[1:], values_N[:-1], out=found_N[1:])
-    at_C = torch.tensor([0, *lengths[:-1]], device=values_N.device).cumsum(0)
-    long_C = torch.tensor(lengths, device=values_N.device) > 1
-    following_C = (at_C + 1).clamp_(max=len(values_N) - 1)
-    found_N[at_C] = torch.where(long_C, found_N[following_C], 0)
-    found_N[at_C] = bit_packing.per_stream("amin", found_N, lengths)
-    return found_N, (values_N[at_C] - found_N[at_C]).tolist()
+def encoded_bytes(values_N, lengths, layers, out_CB=None):
+    """The bytes of each chunk, int64 of shape (C,); they are written if `out_CB` has room."""
+    lengths, sizes = np.array(lengths, np.int64), np.empty(len(lengths), np.int64)
+    out_CB = np.empty((len(lengths), 0), np.uint8) if out_CB is None else out_CB
+    given = (values_N.cpu().numpy(), lengths.cumsum() - lengths, lengths, *layers)
+    in_shares(partial(compiled_chunks.encode, *given, out_CB, sizes), lengths)
+    return sizes
 
 
-def encode(values_N, lengths, layers):
-    """C chunks as a list of bytes. values_N int8 to int64 of shape (N,), on any device;
-    `lengths` positive ints that add up to N.
-
-    Waits for the device at each layer: how many runs there are decides the shapes that follow.
-    """
-    streams, bases, flowing = [], [], (values_N, lengths)
-    for layer in range(max(layers)):
-        if layer < layers.rles:
-            values, counts, inner = run_lengths(*flowing)
-            streams.append((counts, inner))
-            flowing = (values, inner)
-        if layer < layers.deltas:
-            values, base = differences(*flowing)
-            bases.append(base)
-            flowing = (values, flowing[1])
-    headers = np.zeros(len(lengths), header_type(layers))
-    pieces = []
-    for s, (stream, inner) in enumerate([*streams, flowing]):
-        found = bit_packing.ranges(stream, inner)
-        lowest, widths = zip(*found, strict=True)
-        headers["stream"]["count"][:, s] = inner
-        headers["stream"]["minimum"][:, s], headers["stream"]["width"][:, s] = lowest, widths
-        pieces.append(bit_packing.pack(stream, inner, found))
-    for d, base in enumerate(bases):
-        headers["base"][:, d] = base
-    return _joined(headers, pieces)
-
-
-def _joined(headers, pieces):
-    """Each chunk's header and streams as bytes; one copy from the device for all."""
-    order = [piece for chunk in zip(*pieces, strict=True) for piece in chunk]
-    packed = torch.cat(order).cpu().numpy().tobytes()
-    ends = np.cumsum([sum(map(len, chunk)) for chunk in zip(*pieces, strict=True)]).tolist()
-    begins = [0, *ends[:-1]]
-    return [h.tobytes() + packed[a:b] for h, a, b in zip(headers, begins, ends, strict=True)]
-
-
-def check_headers(chunks, lengths, layers, bits):
-    """(headers, statuses): the records of C chunks, and OK or what is wrong for each.
-
-    Nothing is allocated by what a header claims: a stream holds at least one value and no more
-    than the stream around it, its width is at most its type's, and the streams fill the chunk's
-    bytes to the last one.
-    """
-    kind = header_type(layers)
-    have = np.array([len(chunk) for chunk in chunks])
-    blank = bytes(kind.itemsize)
-    heads = [chunk[: kind.itemsize] if len(chunk) >= len(blank) else blank for chunk in chunks]
-    headers = np.frombuffer(b"".join(heads), kind)
-    counts_CS = headers["stream"]["count"].astype(np.int64)
-    widths_CS = headers["stream"]["width"].astype(np.int64)
-    around_CS = np.column_stack([np.array(lengths), counts_CS[:, :-1]])
-    good_CS = (counts_CS >= 1) & (counts_CS <= around_CS)
-    good_CS &= widths_CS <= np.array([32] * layers.rles + [bits])
-    good_CS[:, -1] &= counts_CS[:, -1] == around_CS[:, -1]
-    widths_CS[~good_CS] = 0
-    rows_CS = np.array(bit_packing.ROWS)[widths_CS]
-    bytes_CS = -(-counts_CS // rows_CS) * widths_CS * (rows_CS // 8)
-    full_C = bytes_CS.sum(1) + kind.itemsize == have
-    statuses = np.where(good_CS.all(1) & full_C, OK, BAD_STREAM)
-    statuses[have < kind.itemsize] = CUT_SHORT
-    return headers, statuses.tolist()
+def in_shares(work, lengths):
+    """None, once `work(first, last)` has had all chunks, in as many threads as PyTorch uses."""
+    if not (chunks := len(lengths)):
+        return None
+    threads = min(torch.get_num_threads(), chunks) if lengths.sum() > ALONE else 1
+    cuts = [chunks * k // threads for k in range(threads + 1)]
+    if threads == 1:
+        return work(0, chunks)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, cuts[:-1], cuts[1:]))
 
 
 def decode(chunks, lengths, layers, dtype, device="cpu"):
     """(values, statuses) of C chunks: a tensor of shape (sum of lengths,) and a list of codes.
 
     `chunks` are bytes-like, `lengths` the values that each must give, positive ints. Where a
-    status is not OK that chunk's values are zeros or meaningless, all others' are right.
+    status is not OK that chunk's values are meaningless, all others' are right.
     """
-    layers = check_layers(layers)
-    headers, statuses = check_headers(chunks, lengths, layers, 8 * dtype.itemsize)
-    good = [k for k, status in enumerate(statuses) if status == OK]
-    if len(good) == len(chunks):
-        joined = torch.frombuffer(bytearray().join(chunks), dtype=torch.uint8).to(device)
-        return decode_checked(joined, headers, lengths, layers, dtype)
-    values_N = torch.zeros(sum(lengths), dtype=dtype, device=device)
-    if good:  # decode them alone, and put them in their places
-        kept = [lengths[k] for k in good]
-        found, told = decode([chunks[k] for k in good], kept, layers, dtype, device)
-        places = values_N.split(lengths)
-        for k, part, status in zip(good, found.split(kept), told, strict=True):
-            places[k].copy_(part)
-            statuses[k] = status
-    return values_N, statuses
+    sizes, lengths = np.array([len(c) for c in chunks]), np.array(lengths, np.int64)
+    packed = np.frombuffer(b"".join(chunks), np.uint8)
+    out_N = torch.zeros(int(lengths.sum()), dtype=dtype, device=device)
+    where = (sizes.cumsum() - sizes, sizes, lengths, lengths.cumsum() - lengths)
+    return out_N, decode_into(out_N, packed, *where, check_layers(layers)).tolist()
 
 
-def decode_checked(joined_B, headers, lengths, layers, dtype):
-    """(values, statuses) of C chunks whose bytes lie end to end in `joined_B`, uint8, on the
-    device that computes; `headers` are theirs, from `check_headers`, which found them good.
+def decode_into(out_N, packed, begins, sizes, lengths, places, layers):
+    """The statuses of C chunks, int64: chunk c has `sizes[c]` bytes from `begins[c]` of
+    `packed`, NumPy uint8, and its `lengths[c]` values go into `out_N` from `places[c]` on."""
+    packed = packed.view()
+    packed.flags.writeable = False  # one type for the compiler, whoever owns the bytes
+    heads_CK = np.zeros((len(begins), layers.header_bytes // 8), np.int64)
+    statuses, bits = np.zeros(len(begins), np.int64), 8 * out_N.itemsize
+    claims = (begins, sizes, lengths, layers.rles, bits, heads_CK, statuses)
+    compiled_chunks.check_headers(packed, *claims)
+    good = (statuses == OK).nonzero()[0]
+    if out_N.device.type == "cpu":
+        given = (packed, begins, heads_CK, lengths, *layers, out_N.numpy(), places, statuses)
+        in_shares(partial(compiled_chunks.decode, *given), lengths)
+    elif (way := device_path(layers)) is None:
+        here_N = torch.empty_like(out_N, device="cpu")
+        statuses = decode_into(here_N, packed, begins, sizes, lengths, places, layers)
+        for place, n in zip(places.tolist(), lengths.tolist(), strict=True):
+            out_N[place : place + n] = here_N[place : place + n]
+    elif len(good):
+        packed_B = torch.from_numpy(packed.copy()).to(out_N.device)
+        given = (Streams(begins[good], heads_CK[good], layers), lengths[good], places[good])
+        statuses[good] = way(out_N, packed_B, *given)
+    return statuses
 
-    All that a GPU does. With run lengths it waits for the device once a layer: are the counts
-    right?
-    """
-    streams = layers.rles + 1
-    counts = headers["stream"]["count"].tolist()
-    found = headers["stream"][["minimum", "width"]].tolist()
-    sizes = [
-        size
-        for row, pairs in zip(counts, found, strict=True)
-        for size in (
-            headers.itemsize,
-            *(bit_packing.packed_bytes(m, w) for m, (_, w) in zip(row, pairs, strict=True)),
+
+def device_path(layers):
+    """The function that decodes on a device; None where that is left to the CPU."""
+    try:
+        import triton_kernels
+    except ImportError:  # it comes with PyTorch for GPUs on Linux
+        return None if layers.rles else passes
+    return triton_kernels.decode
+
+
+class Streams:
+    """The headers of C chunks as tables: counts, widths, minima and places of their streams."""
+
+    def __init__(self, begins, heads_CK, layers):
+        whole = 2 * (layers.rles + 1)
+        self.layers, self.bases_CD = layers, heads_CK[:, whole:]
+        self.counts_CS, self.widths_CS = (
+            heads_CK[:, :whole:2] & COUNT,
+            heads_CK[:, :whole:2] >> 32,
         )
-    ]
-    pieces, bad_C = joined_B.split(sizes), np.zeros(len(lengths), bool)
-
-    def stream(s, kind):
-        inner, pairs = [row[s] for row in counts], [pairs[s] for pairs in found]
-        return bit_packing.unpack(pieces[s + 1 :: streams + 1], inner, pairs, kind), inner
-
-    flowing, inner = stream(layers.rles, dtype)
-    for layer in reversed(range(max(layers))):
-        if layer < layers.deltas:
-            flowing = from_bases(flowing, headers["base"][:, layer], inner)
-        else:
-            flowing = steps(flowing, inner)
-        if layer < layers.rles:
-            outer = [row[layer - 1] for row in counts] if layer else lengths
-            repeats, _ = stream(layer, torch.int32)
-            flowing, bad = spread(flowing, repeats, inner, outer)
-            bad_C |= bad
-            inner = outer
-        prefix_sums(flowing, inner)
-    return flowing, np.where(bad_C, BAD_COUNTS, OK).tolist()
+        self.lows_CS, rows_CS = heads_CK[:, 1:whole:2], ROWS[self.widths_CS]
+        self.sizes_CS = -(-self.counts_CS // rows_CS) * self.widths_CS * (rows_CS // 8)
+        first_C1 = begins[:, None] + layers.header_bytes
+        self.begins_CS = first_C1 + self.sizes_CS.cumsum(1) - self.sizes_CS
 
 
-def _begins(lengths, device):
-    return torch.tensor([0, *lengths[:-1]]).cumsum(0).to(device)
+def passes(out_N, packed_B, streams, lengths, places):
+    """The statuses, as `decode_into`: each step is a pass of PyTorch's over all chunks that are
+    equally long. Bits and differences: without Triton, run lengths are left to the CPU."""
+    for n in np.unique(lengths).tolist():
+        which = (lengths == n).nonzero()[0]
+        values_CM = unpack(packed_B, streams, which, n, out_N.dtype)
+        for layer in reversed(range(streams.layers.deltas)):
+            values_CM[:, 0] += column(streams.bases_CD[which, layer], values_CM)
+            values_CM.cumsum_(1)
+        if (np.diff(places[which]) == n).all():  # they follow each other
+            out_N[places[which[0]] :][: values_CM.numel()] = values_CM.view(-1)
+            continue
+        for place, values_M in zip(places[which].tolist(), values_CM, strict=True):
+            out_N[place : place + n] = values_M
+    return np.zeros_like(lengths)
 
 
-def from_bases(values_M, bases, lengths):
-    """The differences of each stream, in place, its first one from zero and not its base."""
-    base_C = torch.tensor(bases).to(values_M.dtype).to(values_M.device)
-    values_M[_begins(lengths, values_M.device)] += base_C
-    return values_M
+def unpack(packed_B, streams, which, n, dtype):
+    """The only stream of these chunks, (C, n); rows of all streams of one width at once."""
+    out_CM = torch.zeros(len(which), n, dtype=dtype, device=packed_B.device)
+    begins, sizes = streams.begins_CS[which, 0], streams.sizes_CS[which, 0]
+    for width in np.unique(streams.widths_CS[which, 0][sizes > 0]).tolist():
+        group, rows = (
+            (streams.widths_CS[which, 0] == width).nonzero()[0].tolist(),
+            int(ROWS[width]),
+        )
+        pieces = [packed_B[begins[k] : begins[k] + sizes[k]].view(width, -1) for k in group]
+        lanes_RL = unpack_rows(torch.cat(pieces, 1).view(WORDS[rows]), width).to(dtype)
+        if 8 < width == rows < 8 * dtype.itemsize:
+            lanes_RL &= (1 << width) - 1  # the wider type extended the sign
+        found_GRL = lanes_RL.unflatten(1, (len(group), -1)).transpose(0, 1)
+        chosen = group if len(group) < len(which) else slice(None)
+        out_CM[chosen] = found_GRL.flatten(1)[:, :n]
+    return out_CM.add_(column(streams.lows_CS[which, 0], out_CM)[:, None])
 
 
-def steps(values_M, lengths):
-    """What is added at each value of a stream: prefix sums of it are the values."""
-    steps_M, at_C = torch.empty_like(values_M), _begins(lengths, values_M.device)
-    torch.sub(values_M[1:], values_M[:-1], out=steps_M[1:])
-    steps_M[at_C] = values_M[at_C]
-    return steps_M
+def column(numbers_C, like):
+    """Integers as a tensor of another's type, on its device; the low bits of each."""
+    return torch.from_numpy(np.ascontiguousarray(numbers_C)).to(like.dtype).to(like.device)
 
 
-def spread(steps_M, counts_M, inner, lengths):
-    """(steps, bad): each run's step where it begins, zeros in between; `bad` marks chunks,
-    shape (C,), whose counts are not positive or do not add up to their length. Those get
-    harmless counts, so that nothing larger than `lengths` is ever allocated.
-
-    Prefix sums then repeat the values: passes as wide as they are, where an index for each
-    value has eight bytes.
-    """
-    counts_M = counts_M.long()
-    after_C = np.cumsum(inner)
-    ends_M = counts_M.cumsum(0)
-    total_C = ends_M[torch.from_numpy(after_C - 1).to(ends_M.device)].cpu().numpy()
-    bad_C = np.diff(total_C, prepend=0) != np.array(lengths)
-    if (counts_M < 1).any():
-        least = [part.min() for part in counts_M.split(inner)]
-        bad_C |= torch.stack(least).cpu().numpy() < 1
-    for k in bad_C.nonzero()[0].tolist():
-        part_M = counts_M[after_C[k] - inner[k] : after_C[k]]
-        part_M.fill_(1)
-        part_M[0] = lengths[k] - inner[k] + 1
-    if bad_C.any():
-        ends_M = counts_M.cumsum(0)
-    out_N = steps_M.new_zeros(sum(lengths))
-    return out_N.scatter_(0, ends_M.sub_(counts_M), steps_M), bad_C
-
-
-def prefix_sums(steps_N, lengths):
-    """None; sums in place within each stream, modulo 2^bits."""
-    if len(set(lengths)) == 1:
-        steps_N.view(len(lengths), -1).cumsum_(1)
-        return
-    at_C = _begins(lengths, steps_N.device)
-    before_C = steps_N[at_C]
-    steps_N.cumsum_(0)
-    before_C -= steps_N[at_C]  # what the streams before it add up to, negative
-    each_C = torch.tensor(lengths, device=steps_N.device)
-    steps_N += before_C.repeat_interleave(each_C, output_size=len(steps_N))
+def unpack_rows(words_WL, width):
+    """The packed values of all lanes, (R, L), from their words (width, L), one of WORDS: shift
+    and mask for each row, two passes more for values that straddle words. A width of R bits
+    comes back as it is, by its dtype with a sign."""
+    rows = 8 * words_WL.itemsize
+    if width == rows:
+        return words_WL
+    lanes_RL = words_WL.new_empty(rows, words_WL.shape[1])
+    words, signed = words_WL.unbind(0), rows > 8
+    for row, lane_L in enumerate(lanes_RL.unbind(0)):
+        at, shift = divmod(row * width, rows)
+        torch.bitwise_right_shift(words[at], shift, out=lane_L)
+        if shift + width > rows:
+            if signed:  # the shift copied the sign down
+                lane_L &= (1 << (rows - shift)) - 1
+            lane_L.add_(words[at + 1], alpha=1 << (rows - shift))
+        if shift + width != rows or signed:
+            lane_L &= (1 << width) - 1
+    return lanes_RL

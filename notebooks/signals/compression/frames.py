@@ -71,17 +71,14 @@ def write(header, chunks):
     parts = [FIXED.pack(MAGIC, *told, header.chunk_bytes, len(chunks))]
     parts.append(struct.pack(f"<{len(header.shape)}Q", *header.shape))
     for chunk, as_is in chunks:
-        parts.append(
-            struct.pack("<II", len(chunk) | (AS_IS if as_is else 0), zlib.crc32(chunk))
-        )
+        parts.append(struct.pack("<II", len(chunk) | AS_IS * as_is, zlib.crc32(chunk)))
     head = b"".join(parts)
-    return b"".join(
-        [head, struct.pack("<I", zlib.crc32(head)), *(chunk for chunk, _ in chunks)]
-    )
+    return b"".join([head, struct.pack("<I", zlib.crc32(head)), *(c for c, _ in chunks)])
 
 
 def read(frame, max_bytes=MOST_BYTES):
-    """(header, chunks) of a frame: a Header, and pairs (memoryview, stored as is), all checked.
+    """(header, chunks) of a frame: a Header, and for each chunk, all checked, the byte where it
+    begins, how many it has, and whether it is stored as is.
 
     `frame` is bytes-like. Raises FrameError for anything that `write` would not have written,
     and for an array of more than `max_bytes`, by default 256 MiB. Allocates in proportion to
@@ -89,24 +86,20 @@ def read(frame, max_bytes=MOST_BYTES):
     fill up a stream's last lanes."""
     frame = memoryview(frame).cast("B")
     if len(frame) < FIXED.size + 4:
-        raise FrameError(
-            f"{len(frame)} bytes; a frame has at least {FIXED.size + 4}: cut short?"
-        )
+        raise FrameError(f"{len(frame)} bytes, fewer than {FIXED.size + 4}: cut short")
     magic, version, codec, dtype, axes, *rest, chunk_bytes, count = FIXED.unpack_from(frame)
     if (magic, version) != (MAGIC, VERSION):
         raise FrameError(f"begins with {magic!r}, version {version}; {MAGIC!r}, 1 is read here")
     end = FIXED.size + 8 * axes + 8 * count
     if axes > MOST_AXES or end + 4 > len(frame):
         raise FrameError(
-            f"claims {axes} axes and {count} chunks, which {len(frame)} bytes cannot list"
+            f"claims {axes} axes and {count} chunks; {len(frame)} bytes list fewer"
         )
     if zlib.crc32(frame[:end]) != struct.unpack_from("<I", frame, end)[0]:
         raise FrameError("the header's checksum is wrong: damaged")
     header = _header(frame, codec, dtype, axes, rest, chunk_bytes)
     if header.total_bytes > max_bytes:
-        raise FrameError(
-            f"claims {header.total_bytes:,} bytes; max_bytes={max_bytes:,} are allowed"
-        )
+        raise FrameError(f"claims {header.total_bytes:,} bytes, beyond max_bytes={max_bytes:,}")
     if count != -(-header.total_bytes // chunk_bytes):
         raise FrameError(f"claims {count} chunks for {header.total_bytes:,} bytes")
     return header, _chunks(frame, end, count, header)
@@ -136,16 +129,12 @@ def _chunks(frame, end, count, header):
     entries = struct.unpack_from(f"<{2 * count}I", frame, end - 8 * count)
     at, chunks = end + 4, []
     for k, length in enumerate(header.chunk_lengths):
-        stored, crc = entries[2 * k], entries[2 * k + 1]
-        as_is, size = bool(stored & AS_IS), stored & ~AS_IS
-        chunk = frame[at : at + size]
-        if len(chunk) != size or (size != length if as_is else size >= length):
-            raise FrameError(
-                f"chunk {k} claims {size} bytes for {length}: cut short, or damaged"
-            )
-        if zlib.crc32(chunk) != crc:
+        as_is, size = bool(entries[2 * k] & AS_IS), entries[2 * k] & ~AS_IS
+        if at + size > len(frame) or (size != length if as_is else size >= length):
+            raise FrameError(f"chunk {k} claims {size} bytes for {length}: damaged")
+        if zlib.crc32(frame[at : at + size]) != entries[2 * k + 1]:
             raise FrameError(f"chunk {k}: its checksum is wrong: damaged")
-        chunks.append((chunk, as_is))
+        chunks.append((at, size, as_is))
         at += size
     if at != len(frame):
         raise FrameError(f"{len(frame) - at} bytes follow the last chunk; none are allowed")

@@ -47,9 +47,7 @@ def decode(block, size):
         token = block[at]
         literals, at = _read_length(block, at + 1, token >> 4)
         if at + literals > len(block) or len(out) + literals > size:
-            raise ValueError(
-                f"{literals} literals at {at}: beyond the block or the {size} bytes"
-            )
+            raise ValueError(f"{literals} literals at {at}: beyond the block or {size} bytes")
         out += block[at : at + literals]
         at += literals
         if at == len(block):

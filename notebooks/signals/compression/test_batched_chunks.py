@@ -3,6 +3,7 @@ the choice of layers."""
 
 import batched_chunks
 import cascaded
+import cascaded_chunks
 import numpy as np
 import pytest
 import torch
@@ -44,6 +45,23 @@ def test_a_chunk_that_does_not_fit_says_so_and_the_others_are_there(codec):
     out, sizes, statuses = room(codec, chunks, 600)
     batched_chunks.compress(codec, chunks, out, sizes, statuses)
     assert statuses.tolist() == [0, batched_chunks.TOO_SMALL, 0, 0] and sizes[1] == 0
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_chunk_may_fill_its_output_to_the_last_byte(codec):
+    [*_, chunk] = chunks_of(codec)
+    out, sizes, statuses = room(codec, [chunk])
+    batched_chunks.compress(codec, [chunk], out, sizes, statuses)
+    for spare, status in ((0, batched_chunks.OK), (-1, batched_chunks.TOO_SMALL)):
+        tight, found = torch.zeros(1, int(sizes[0]) + spare, dtype=torch.uint8), sizes.copy()
+        batched_chunks.compress(codec, [chunk], tight, found, statuses)
+        assert statuses.tolist() == [status] and (found == sizes).all() == (spare == 0)
+
+
+def test_the_most_that_a_chunk_needs_is_what_both_libraries_say():
+    """LZ4_compressBound and snappy's MaxCompressedLength."""
+    assert batched_chunks.max_compressed_bytes("lz4", 65_536) == 65_536 + 257 + 16
+    assert batched_chunks.max_compressed_bytes("snappy", 65_536) == 32 + 65_536 + 10_922
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -92,7 +110,7 @@ def test_an_empty_chunk_is_refused(codec):
 
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_what_a_chunk_needs_at_most_is_enough_for_noise(itemsize):
-    kind = batched_chunks.SIGNED[itemsize]
+    kind = cascaded_chunks.SIGNED[itemsize]
     noise = torch.randint(-100, 100, (1000,), generator=torch.Generator().manual_seed(0))
     noise = (noise << (8 * itemsize - 8)).to(kind)
     most = batched_chunks.max_compressed_bytes("cascaded", noise.nbytes, itemsize=itemsize)
@@ -113,11 +131,32 @@ def test_the_sampling_selector_finds_what_columns_are_made_of(values, rles, delt
     assert cascaded.sampled(values)[:2] == (rles, deltas)
 
 
+def test_the_selector_does_not_count_the_headers_of_its_samples():
+    """Three bytes for eight steps; a base takes eight, in a whole chunk as in this piece."""
+    assert cascaded.sampled(torch.arange(8)) == (0, 1)
+
+
 def test_the_selector_looks_at_more_than_the_beginning():
     ramp = torch.arange(2000) * 3
     runs = torch.randint(0, 9, (500,), generator=torch.Generator().manual_seed(0))
     column = torch.cat([ramp, runs.repeat_interleave(200)])
     assert cascaded.sampled(column).rles and not cascaded.sampled(column[:2000]).rles
+
+
+@pytest.mark.parametrize(
+    ("count", "looked_at"), [(500, 500), (1500, 1024), (40_960, 5 * 1024), (10**6, 100 * 1024)]
+)
+def test_the_selector_looks_at_an_eighth_at_most_and_at_100_samples(
+    monkeypatch, count, looked_at
+):
+    seen, sizes = [], cascaded_chunks.encoded_bytes
+    monkeypatch.setattr(
+        cascaded_chunks,
+        "encoded_bytes",
+        lambda x, *more: seen.append(len(x)) or sizes(x, *more),
+    )
+    cascaded.sampled(torch.arange(count) % 9)
+    assert seen == [looked_at] * len(cascaded.GRID)
 
 
 def test_no_values_and_one_value_have_a_setting():

@@ -4,9 +4,9 @@ forged."""
 import struct
 import zlib
 
-import bit_packing
 import cascaded
 import cascaded_chunks
+import compiled_chunks
 import frames
 import numpy as np
 import pytest
@@ -53,10 +53,8 @@ def packed_and_back(values, lengths, layers):
     chunks = cascaded_chunks.encode(values, lengths, layers)
     found, statuses = cascaded_chunks.decode(chunks, lengths, layers, values.dtype)
     assert not any(statuses)
-    kind = cascaded_chunks.header_type(layers)
-    return found, [
-        int(np.frombuffer(c[: kind.itemsize], kind)[0]["stream"]["width"][-1]) for c in chunks
-    ]
+    heads = [np.frombuffer(chunk[: layers.header_bytes], np.int64) for chunk in chunks]
+    return found, [int(head[2 * layers.rles]) >> 32 for head in heads]
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
@@ -143,10 +141,9 @@ def test_frames_of_version_1_are_read(frame):
 
 
 def test_run_lengths_of_a_known_sequence():
-    values = torch.tensor([3, 9, 9, 4, 4, 4] + [0] * 10 + [1] * 6)
-    found, counts, lengths = cascaded_chunks.run_lengths(values, [len(values)])
-    assert found.tolist() == [3, 9, 4, 0, 1] and counts.tolist() == [1, 2, 3, 10, 6]
-    assert lengths == [5]
+    values, ends = np.array([3, 9, 9, 4, 4, 4] + [0] * 10 + [1] * 6), np.zeros(22, np.int64)
+    assert compiled_chunks.runs(values, 22, ends) == 5
+    assert values[:5].tolist() == [3, 9, 4, 0, 1] and ends[:5].tolist() == [1, 3, 6, 16, 22]
 
 
 def test_no_run_and_no_difference_crosses_a_chunk():
@@ -156,16 +153,23 @@ def test_no_run_and_no_difference_crosses_a_chunk():
 
 
 def test_differences_of_neighbours_take_no_bits():
-    header = cascaded_chunks.header_type(Layers(0, 1)).itemsize
+    header = Layers(0, 1).header_bytes
     packed = cascaded_chunks.encode(torch.arange(4096) * 7, [4096], Layers(0, 1))
     assert len(packed[0]) == header
+
+
+def test_a_base_is_written_as_a_number_of_the_column_s_own_type():
+    """The steps wrap to 1 and -1, so that the base before the first value does, too."""
+    values = torch.tensor([2**31 - 1, -(2**31)] * 4, dtype=torch.int32)
+    [chunk] = cascaded_chunks.encode(values, [8], Layers(0, 1))
+    assert np.frombuffer(chunk[:24], np.int64)[2] == -(2**31)
 
 
 @pytest.mark.parametrize("values", [[127, -128] * 64, [-1, 0] * 64])
 def test_the_narrower_of_signed_and_unsigned_counts(values):
     layers = Layers(0, 0)
     packed = cascaded_chunks.encode(torch.tensor(values, dtype=torch.int8), [128], layers)
-    assert len(packed[0]) == cascaded_chunks.header_type(layers).itemsize + 128 // 8
+    assert len(packed[0]) == layers.header_bytes + 128 // 8
 
 
 def test_incompressible_chunks_are_stored_as_they_are():
@@ -288,6 +292,14 @@ def test_a_claim_of_terabytes_is_refused(claim):
         cascaded.decompress(frame)
 
 
+@pytest.mark.parametrize(("more", "says"), [(0, "chunks for"), (4, "beyond max_bytes")])
+def test_a_reader_who_allows_nothing_else_allows_256_mib(more, says):
+    rows = (2**28 + more) // 4
+    frame = forged(frame_of(), lambda f: struct.pack_into("<Q", f, 20, rows))
+    with pytest.raises(cascaded.FrameError, match=says):
+        cascaded.decompress(frame)
+
+
 def test_a_true_bomb_is_refused_by_max_bytes():
     frame = cascaded.compress(torch.zeros(1 << 20, dtype=torch.int64))
     with pytest.raises(cascaded.FrameError, match="max_bytes"):
@@ -309,20 +321,31 @@ def test_one_bad_chunk_spoils_no_other():
     assert torch.equal(found[:10], values[:10])
 
 
+def test_a_bad_chunk_is_named_wherever_it_lies():
+    values = torch.arange(192, dtype=torch.int32) // 3
+    frame = cascaded.compress(values, Layers(1, 0), chunk_bytes=256)
+    for k, (begin, _, as_is) in enumerate(frames.read(frame)[1]):
+        made = bytearray(frame)
+        made[begin + 8] += 1  # the minimum of the run lengths, as above
+        assert not as_is
+        with pytest.raises(cascaded.FrameError, match=f"chunk {k}: its run lengths"):
+            cascaded.decompress(forged(made, lambda made: None))
+
+
 def two_runs(counts, width=None):
     """A chunk of runs of 7 and of 8, whose counts take `width` bits, or as few as they need."""
-    head, packed = np.zeros(1, cascaded_chunks.header_type(Layers(1, 0))), b""
-    head["stream"]["count"] = 2
+    head, packed = np.zeros(4, np.int64), b""
     for s, (stream, wide) in enumerate([(counts, width), ([7, 8], None)]):
-        values = torch.tensor(stream, dtype=torch.int32)
-        ((minimum, least),) = bit_packing.ranges(values, [2])
-        found = [(minimum, wide or least)]
-        head["stream"]["minimum"][:, s], head["stream"]["width"][:, s] = found[0]
-        packed += bit_packing.pack(values, [2], found)[0].numpy().tobytes()
+        values, words = np.array(stream), np.zeros(99, np.int64)
+        low, least = compiled_chunks.narrowest(values, 2, -(1 << 31))
+        head[2 * s : 2 * s + 2] = 2 | (wide or least) << 32, low
+        out = np.zeros(compiled_chunks.packed_bytes(2, wide or least), np.uint8)
+        compiled_chunks.pack(values, 2, low, wide or least, words, out)
+        packed += out.tobytes()
     return head.tobytes() + packed
 
 
-@pytest.mark.parametrize("counts", [[11, -1], [0, 10], [10, 10]])
+@pytest.mark.parametrize("counts", [[11, -1], [0, 10], [10, 10], [5, 4]])
 def test_counts_that_are_not_positive_or_do_not_add_up_are_refused(counts):
     layers, chunk = Layers(1, 0), two_runs(counts)
     good = cascaded_chunks.encode(torch.tensor([7] * 9 + [8], dtype=torch.int32), [10], layers)
@@ -356,6 +379,8 @@ def test_a_packed_chunk_that_is_no_shorter_than_its_values_is_refused(count):
     assert cascaded.decompress(sevens(3)).tolist() == [7] * 3  # 16 bytes for 24
     with pytest.raises(cascaded.FrameError, match=f"16 bytes for {8 * count}"):
         cascaded.decompress(sevens(count))
+    stored = cascaded.compress(torch.full((count,), 7), Layers(0, 0))  # so nobody writes it
+    assert cascaded.decompress(stored).tolist() == [7] * count
 
 
 @pytest.mark.parametrize("junk", [b"", b"ACF1", bytes(64), b"ACF1\1" + b"\xff" * 200])
@@ -372,11 +397,98 @@ def test_junk_is_refused(junk):
         (torch.zeros(3), {"layers": (5, 0)}, "0 to 4"),
         (torch.zeros(3), {"layers": "best"}, "auto"),
         (torch.zeros(3), {"chunk_bytes": 12}, "multiples of 8"),
+        (torch.zeros(3), {"chunk_bytes": 0}, "multiples of 8"),
+        (torch.zeros(3), {"chunk_bytes": 2**20 + 8}, r"up to 2\^20"),
+        (torch.zeros([1] * 9), {}, "9 axes"),
     ],
 )
 def test_bad_arguments_are_named(values, options, says):
     with pytest.raises(ValueError, match=says):
         cascaded.compress(values, **options)
+
+
+def by_passes(chunks, lengths, layers, dtype):
+    """What PyTorch's passes make of chunks whose headers are right: (values, statuses)."""
+    sizes, lengths = np.array([len(chunk) for chunk in chunks]), np.array(lengths)
+    heads = [np.frombuffer(chunk[: layers.header_bytes], np.int64) for chunk in chunks]
+    streams = cascaded_chunks.Streams(sizes.cumsum() - sizes, np.stack(heads), layers)
+    packed_B = torch.frombuffer(bytearray(b"".join(chunks)), dtype=torch.uint8)
+    out_N = torch.zeros(int(lengths.sum()), dtype=dtype)
+    places = lengths.cumsum() - lengths
+    return out_N, cascaded_chunks.passes(out_N, packed_B, streams, lengths, places)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("layers", [Layers(0, n) for n in range(4)], ids=str)
+def test_the_passes_of_a_device_without_triton_give_the_same_values(dtype, layers):
+    for values in columns_of(dtype):
+        cuts = [len(values)] if len(values) < 9 else [8, len(values) - 8]
+        found, statuses = by_passes(
+            cascaded_chunks.encode(values, cuts, layers), cuts, layers, dtype
+        )
+        assert torch.equal(found, values) and not statuses.any()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width"), [(torch.int32, 16), (torch.int64, 16), (torch.int64, 32)], ids=str
+)
+def test_the_passes_read_a_word_that_is_full_without_its_sign(dtype, width):
+    values = torch.tensor([0, (1 << width) - 1] * 40).to(dtype)
+    chunks = cascaded_chunks.encode(values - 5, [80], Layers(0, 0))
+    assert torch.equal(by_passes(chunks, [80], Layers(0, 0), dtype)[0], values - 5)
+
+
+def test_streams_of_one_width_and_length_are_unpacked_together():
+    values = torch.arange(4096, dtype=torch.int32) % 100
+    chunks = cascaded_chunks.encode(values, [1024] * 4, Layers(0, 0))
+    assert torch.equal(by_passes(chunks, [1024] * 4, Layers(0, 0), torch.int32)[0], values)
+
+
+@pytest.mark.parametrize("counts", [[11, -1], [10, 10], [2**31 - 1, 2**31 - 1], [1, 1]])
+def test_nothing_is_written_beside_a_chunk_whatever_its_counts_say(counts):
+    out_N = torch.full((30,), -1, dtype=torch.int32)
+    chunk, where = np.frombuffer(two_runs(counts), np.uint8), np.array([10])
+    given = (chunk, np.array([0]), np.array([len(chunk)]), np.array([10]), where)
+    cascaded_chunks.decode_into(out_N, *given, Layers(1, 0))
+    assert (out_N[:10] == -1).all() and (out_N[20:] == -1).all()
+
+
+def test_a_second_thread_changes_nothing(monkeypatch):
+    monkeypatch.setattr(cascaded_chunks, "ALONE", 1000)
+    values = (torch.arange(50_000) // 3).to(torch.int32)
+    frames_of = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda count=threads: count)
+        frames_of.append(cascaded.compress(values, Layers(1, 1)))
+        assert torch.equal(cascaded.decompress(frames_of[-1]), values)
+    assert len(set(frames_of)) == 1
+
+
+def test_sizes_are_known_without_writing():
+    values, layers = columns_of(torch.int16)[0], Layers(1, 1)
+    cuts = [100, len(values) - 100]
+    sizes = cascaded_chunks.encoded_bytes(values, cuts, layers)
+    assert sizes.tolist() == list(map(len, cascaded_chunks.encode(values, cuts, layers)))
+
+
+@pytest.mark.parametrize("spare", [-1, 0])
+def test_a_chunk_that_needs_more_than_it_may_have_is_none(spare):
+    values, layers = columns_of(torch.int16)[0], Layers(1, 1)
+    (chunk,) = cascaded_chunks.encode(values, [len(values)], layers)
+    found = cascaded_chunks.encode(values, [len(values)], layers, len(chunk) + spare)
+    assert found == ([chunk] if spare == 0 else [None])
+
+
+def test_a_frame_of_many_tiny_chunks_is_decoded_in_one_call(monkeypatch):
+    """Stored and packed by turns, they once took a millisecond each."""
+    calls, decode = [], compiled_chunks.decode
+    monkeypatch.setattr(compiled_chunks, "decode", lambda *given: calls.append(decode(*given)))
+    noise = torch.randint(0, 1 << 62, (1000, 3), generator=torch.Generator().manual_seed(0))
+    noise[::2] = 7
+    frame = cascaded.compress(noise, Layers(0, 0), chunk_bytes=24)
+    ways = {as_is for _, _, as_is in frames.read(frame)[1]}
+    assert torch.equal(cascaded.decompress(frame), noise)
+    assert ways == {True, False} and len(calls) == 1
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

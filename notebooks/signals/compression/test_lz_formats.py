@@ -82,6 +82,23 @@ def test_mutated_blocks_that_we_and_a_library_read_hold_the_same_bytes():
     assert min(both.values()) > 50
 
 
+def test_a_length_of_any_size_is_written_and_read():
+    """LZ4 goes on after 15 and each 255; Snappy after 60 literals, 256, and copies of 64."""
+    for codec in CODECS:
+        for size in (*range(1, 150), *range(250, 280), *range(520, 530), 65_536, 65_540):
+            for data in ((NOISE * 14)[:size], b"a" * size):
+                assert codec.decode(codec.encode(data), size) == data, (codec.__name__, size)
+
+
+@pytest.mark.parametrize(("offset", "size"), [(2047, 2), (2048, 3), (2049, 3)])
+def test_a_short_copy_reaches_as_far_back_as_eleven_bits_say(offset, size):
+    draw = np.random.default_rng(1).integers(0, 128, offset - 8, dtype=np.uint8)
+    words, between = b"\1\3\5\7\11\13\15\17", (draw * 2).tobytes()  # odd ones, even ones
+    block = snappy_raw.encode(words + between + words)
+    assert snappy_raw.decode(block, offset + 8) == words + between + words
+    assert len(block) == 2 + 3 + offset + size  # how long it is, a tag, literals, a copy
+
+
 def test_no_bytes_are_one_zero_as_the_library_has_it():
     assert lz4_block.decode(b"\0", 0) == b""
     with pytest.raises(ValueError, match="one zero"):

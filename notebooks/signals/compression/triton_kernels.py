@@ -1,160 +1,167 @@
-"""Decoding's inner steps as kernels in Triton (the language): bit unpacking and prefix sums,
-equal to the torch path (`bit_packing.unpack_rows`, `cumsum`), and LZ4's copies.
+"""The device path: chunks decoded by kernels in Triton (the language), a program for each.
 
-One program unpacks a block of lanes. It loads a word for each row, two where a value straddles,
-most of them again from cache; the torch path makes two to four passes over each row. One
-program sums one chunk, and one decodes one LZ4 block: its sequences follow each other, since
-each says where the next begins, but the bytes of a copy move side by side. Nothing here is
-imported unless it is asked for, and `decompress` does not call it: without a GPU the kernels
-run in Triton's interpreter alone (`TRITON_INTERPRET=1`), which shows their values and neither
-time nor races.
+`_unpack` goes through a stream row by row: a word for each lane, two where a value straddles,
+a shift and a mask. It adds up differences on the way, so only the result is written. `_repeat`
+marks where runs begin, and counts marks to know which run a place belongs to. So a column of
+differences moves little more than its own bytes; by `cascaded_chunks.passes`, which need no
+Triton, each value moves some ten times.
 
-Legend: C chunks, M values of one, L lanes, R rows, W words of a lane.
+A frame aligns nothing, so words are put together from bytes; those that several rows need come
+from the cache. Without a GPU the kernels run in Triton's interpreter (`TRITON_INTERPRET=1`):
+it shows values and each load and store, neither time nor races. No GPU has run them yet.
+
+Legend: C chunks, X columns of a launch's table, int64.
 """
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
-from bit_packing import ROWS, WORDS
 
-LANES = 128  # of one program: its rows are read and written in whole cache lines
-
-
-@triton.jit
-def _unpack(words, lanes, L, W: tl.constexpr, R: tl.constexpr, BLOCK: tl.constexpr):
-    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = lane < L
-    word_mask: tl.constexpr = (
-        -1 if R == 32 else (1 << R) - 1
-    )  # a narrow word's sign is no value
-    for row in tl.static_range(R):
-        at: tl.constexpr = row * W // R
-        shift: tl.constexpr = row * W % R
-        word = tl.load(words + at * L + lane, mask=inside, other=0).to(tl.int32) & word_mask
-        value = word >> shift
-        if shift + W > R:
-            value = value & ((1 << (R - shift)) - 1)
-            rest = tl.load(words + (at + 1) * L + lane, mask=inside, other=0).to(tl.int32)
-            value = value | (rest << (R - shift))
-        if W < R:
-            value = value & ((1 << W) - 1)
-        tl.store(lanes + row * L + lane, value, mask=inside)
+BLOCK = 1024  # values that the threads of a program have at once
 
 
 @triton.jit
-def _prefix_sums(values, bases, sums, M: tl.constexpr, BLOCK: tl.constexpr):
-    chunk = tl.program_id(0).to(tl.int64)
-    total = tl.load(bases + chunk).to(tl.int64)  # cannot overflow; the low 32 bits count
-    for begin in range(0, M, BLOCK):
-        at = begin + tl.arange(0, BLOCK)
-        part = tl.load(values + chunk * M + at, mask=at < M, other=0).to(tl.int64)
-        found = (tl.cumsum(part, 0) + total).to(tl.int32)
-        tl.store(sums + chunk * M + at, found, mask=at < M)
-        total += tl.sum(part, 0)
-
-
-def unpack_rows(words_WL, width):
-    """The packed values of all lanes, int32 of shape (R, L), from their words, uint8, int16 or
-    int32 (width, L), the narrowest that hold the width.
-
-    Raises ValueError for other words, and widths outside 1 to 32.
-    """
-    if not 1 <= width <= 32:
-        raise ValueError(f"width {width}; 1 to 32 are unpacked")
-    kind = WORDS[ROWS[width]]
-    if words_WL.dtype != kind or words_WL.dim() != 2 or len(words_WL) != width:
-        told = f"{words_WL.dtype} of shape {tuple(words_WL.shape)}"
-        raise ValueError(f"words {told}; {kind} of shape ({width}, L) is needed")
-    rows, lanes = ROWS[width], words_WL.shape[1]
-    lanes_RL = torch.empty(rows, lanes, dtype=torch.int32, device=words_WL.device)
-    if lanes:
-        grid = (triton.cdiv(lanes, LANES),)
-        _unpack[grid](words_WL.contiguous(), lanes_RL, lanes, width, rows, LANES)
-    return lanes_RL
-
-
-def prefix_sums(values_CM, bases_C):
-    """Each chunk's running sums from its base, modulo 2^32, int32 of shape (C, M).
-
-    Raises ValueError unless both are int32 and there is one base for each chunk.
-    """
-    if values_CM.dtype != torch.int32 or bases_C.dtype != torch.int32:
-        raise ValueError(f"{values_CM.dtype} and {bases_C.dtype}; both must be int32")
-    if values_CM.dim() != 2 or bases_C.shape != values_CM.shape[:1]:
-        told = f"{tuple(values_CM.shape)} and {tuple(bases_C.shape)}"
-        raise ValueError(f"shapes {told}; (C, M) and (C,) are needed")
-    sums_CM = torch.empty_like(values_CM)
-    if values_CM.numel():
-        chunks, length = values_CM.shape
-        _prefix_sums[(chunks,)](values_CM.contiguous(), bases_C, sums_CM, length, 256)
-    return sums_CM
+def _word(words, at, size, inside):
+    word, k = (at * 0).to(tl.uint64), 0
+    while k < size:
+        byte = tl.load(words + at * size + k, mask=inside, other=0)
+        word = word | (byte.to(tl.uint64) << 8 * k)
+        k += 1
+    return word
 
 
 @triton.jit
-def _length(block, at, size, length):
-    more = tl.where(length == 15, 255, 0)
-    while more == 255:
-        more = tl.load(block + at, mask=at < size, other=0).to(tl.int32)
-        length += more
-        at += 1
-    return length, at
+def _unpack(packed, table, out, SUM: tl.constexpr, BLOCK: tl.constexpr):
+    row_X = table + 6 * tl.program_id(0)
+    words, n, width = packed + tl.load(row_X), tl.load(row_X + 1), tl.load(row_X + 2)
+    low, total, to = tl.load(row_X + 3), tl.load(row_X + 4), out + tl.load(row_X + 5)
+    rows = tl.where(width > 32, 64, tl.where(width > 16, 32, tl.where(width > 8, 16, 8)))
+    lanes, above = (n + rows - 1) // rows, ((64 - width) % 64).to(tl.uint64)
+    row = 0
+    while row < rows:
+        first, at, shift = 0, row * width // rows, row * width % rows
+        while first < lanes:
+            lane = first + tl.arange(0, BLOCK)
+            inside = (lane < lanes) & (row * lanes + lane < n)
+            some, more = inside & (lane * 0 < width), inside & (lane * 0 + rows < shift + width)
+            word = _word(words, at * lanes + lane, rows // 8, some)
+            rest = _word(words, (at + 1) * lanes + lane, rows // 8, more)
+            word = (word >> shift.to(tl.uint64)) | (rest << ((rows - shift) % 64).to(tl.uint64))
+            value = (word << above >> above).to(tl.int64) + low
+            if SUM:
+                value = tl.where(inside, value, 0)
+                found, total = tl.cumsum(value, 0) + total, total + tl.sum(value, 0)
+                value = found
+            tl.store(to + row * lanes + lane, value, mask=inside)
+            first += BLOCK
+        row += 1
 
 
 @triton.jit
-def _move(to, source, count, period, BLOCK: tl.constexpr):
-    first = 0
-    while first < count:
-        here = first + tl.arange(
-            0, BLOCK
-        )  # a copy that overlaps repeats its first `period` bytes
-        value = tl.load(source + here % period, mask=here < count, other=0)
-        tl.store(to + here, value, mask=here < count)
+def _sums(values, table, out, BLOCK: tl.constexpr):
+    row_X, first = table + 4 * tl.program_id(0), 0
+    source, n = values + tl.load(row_X), tl.load(row_X + 1)
+    total, to = tl.load(row_X + 2), out + tl.load(row_X + 3)
+    while first < n:
+        at = first + tl.arange(0, BLOCK)
+        value = tl.load(source + at, mask=at < n, other=0).to(tl.int64)
+        tl.store(to + at, tl.cumsum(value, 0) + total, mask=at < n)
+        total += tl.sum(value, 0)
         first += BLOCK
 
 
 @triton.jit
-def _lz4(blocks, begins, out, sizes, statuses, M: tl.constexpr, BLOCK: tl.constexpr):
+def _repeat(
+    counts, values, marks, table, out, statuses, SUM: tl.constexpr, BLOCK: tl.constexpr
+):
     chunk = tl.program_id(0)
-    begin = tl.load(begins + chunk)
-    size = (tl.load(begins + chunk + 1) - begin).to(tl.int32)
-    block, out = blocks + begin, out + chunk.to(tl.int64) * M
-    want = tl.load(sizes + chunk)
-    at, done, good = 0, 0, True
-    while (at < size) & good:
-        token = tl.load(block + at).to(tl.int32)
-        count, at = _length(block, at + 1, size, token >> 4)
-        good = (at + count <= size) & (done + count <= want)
-        count = tl.where(good, count, 0)
-        _move(out + done, block + at, count, 1 << 30, BLOCK)
-        at += count
-        done += count
-        if (at < size) & good:
-            low = tl.load(block + at).to(tl.int32)
-            offset = (
-                low | tl.load(block + at + 1, mask=at + 1 < size, other=0).to(tl.int32) << 8
-            )
-            inside = at + 2 <= size
-            count, at = _length(block, at + 2, size, token & 15)
-            count += 4
-            good = inside & (offset >= 1) & (offset <= done) & (done + count <= want - 5)
-            count = tl.where(good, count, 0)
-            offset = tl.where(good, offset, 1)
-            tl.debug_barrier()  # what it copies may be the literals just written
-            _move(out + done, out + done - offset, count, offset, BLOCK)
-            done += count
-            tl.debug_barrier()
-            good = good & (at < size)  # the last sequence has literals alone
-    tl.store(statuses + chunk, tl.where(good & (done == want), 0, 17))
+    row_X = table + 5 * chunk
+    runs, m, n = tl.load(row_X), tl.load(row_X + 1), tl.load(row_X + 2)
+    total, to = tl.load(row_X + 3), tl.load(row_X + 4)
+    first, end, run, good = 0, m * 0, m * 0 - 1, m > 0
+    while first < n:
+        at = first + tl.arange(0, BLOCK)
+        tl.store(marks + to + at, at * 0, mask=at < n)
+        first += BLOCK
+    tl.debug_barrier()
+    first = 0
+    while first < m:
+        k = first + tl.arange(0, BLOCK)
+        count = tl.load(counts + runs + k, mask=k < m, other=1).to(tl.int64)
+        good = good & (tl.min(count, 0) >= 1)
+        count = tl.where(k < m, count, 0)
+        begin = end + tl.cumsum(count, 0) - count
+        inside = (k < m) & (begin >= 0) & (begin < n)  # nothing is written past the chunk
+        tl.store(marks + to + begin, k * 0 + 1, mask=inside)
+        end += tl.sum(count, 0)
+        first += BLOCK
+    before = tl.load(statuses + chunk)
+    tl.store(statuses + chunk, tl.where(good & (end == n), before, 3))  # BAD_COUNTS
+    tl.debug_barrier()
+    first = 0
+    while first < n:
+        at = first + tl.arange(0, BLOCK)
+        mark = tl.load(marks + to + at, mask=at < n, other=0).to(tl.int64)
+        which = run + tl.cumsum(mark, 0)
+        inside = (at < n) & (which >= 0)
+        value = tl.load(values + runs + which, mask=inside, other=0).to(tl.int64)
+        if SUM:
+            found, total = tl.cumsum(value, 0) + total, total + tl.sum(value, 0)
+            value = found
+        tl.store(out + to + at, value, mask=at < n)
+        run += tl.sum(mark, 0)
+        first += BLOCK
 
 
-def lz4_decode(blocks, sizes, device="cpu"):
-    """(bytes, statuses): uint8 of shape (C, largest size), and an int32 for each chunk, 0 or
-    `batched_chunks.BAD_DATA`; one program for each of the LZ4 blocks, bytes-like, which hold
-    `sizes` bytes. Reads nothing past a block and writes nothing past a row."""
-    ends = torch.tensor([0, *map(len, blocks)]).cumsum(0).to(device)
-    joined = torch.frombuffer(bytearray().join([*blocks, b"\0"]), dtype=torch.uint8).to(device)
-    out_CM = torch.zeros(len(blocks), max(sizes), dtype=torch.uint8, device=device)
-    statuses_C = torch.zeros(len(blocks), dtype=torch.int32, device=device)
-    wanted_C = torch.tensor(sizes, dtype=torch.int32, device=device)
-    _lz4[(len(blocks),)](joined, ends, out_CM, wanted_C, statuses_C, out_CM.shape[1], 128)
-    return out_CM, statuses_C
+def steps(layers):
+    """The launches as lists: what, of which stream or layer, and the differences (a layer, or
+    None) that it adds up on the way: [["unpack", 1, 0], ["repeat", 0, None]] for R1 D1."""
+    found = [["unpack", layers.rles, None]]
+    for layer in reversed(range(max(layers))):
+        if layer < layers.deltas:
+            if found[-1][2] is None:
+                found[-1][2] = layer
+            else:
+                found.append(["sums", None, layer])
+        if layer < layers.rles:
+            found.append(["repeat", layer, None])
+    return found
+
+
+def decode(out_N, packed_B, streams, lengths, places):
+    """The statuses of C chunks, as `cascaded_chunks.passes`; waits for the device once, at the
+    end. `streams`: `cascaded_chunks.Streams` of headers that somebody has checked."""
+    chunks, device, none = len(lengths), out_N.device, np.zeros_like(lengths)
+    statuses_C = torch.zeros(chunks, dtype=torch.int32, device=device)
+
+    def launch(kernel, given, columns, *more):
+        table_CX = torch.from_numpy(np.stack(columns, 1)).to(device)
+        kernel[(chunks,)](*given, table_CX, *more, BLOCK=BLOCK)
+
+    def unpack(s, base, to, out, add_up):
+        columns = (streams.begins_CS, streams.counts_CS, streams.widths_CS, streams.lows_CS)
+        launch(_unpack, [packed_B], [*(one[:, s] for one in columns), base, to], out, add_up)
+
+    path, flowing_M, runs_at, runs = steps(streams.layers), out_N, none, none
+    for what, s, delta in path:
+        if what == "unpack":
+            n = streams.counts_CS[:, s]
+        elif what == "repeat":
+            n = streams.counts_CS[:, s - 1] if s else lengths
+            counts_M = torch.empty(len(flowing_M), dtype=torch.int32, device=device)
+            unpack(s, none, runs_at, counts_M, False)
+        last = [what, s, delta] == path[-1]
+        to = places if last else n.cumsum() - n
+        out = out_N if last else out_N.new_empty(int(n.sum()))
+        base = none if delta is None else streams.bases_CD[:, delta]
+        if what == "unpack":
+            unpack(s, base, to, out, delta is not None)
+        elif what == "sums":
+            launch(_sums, [flowing_M], [runs_at, n, base, to], out)
+        else:
+            marks = torch.empty(len(out), dtype=torch.uint8, device=device)
+            columns, more = [runs_at, runs, n, base, to], (out, statuses_C, delta is not None)
+            launch(_repeat, [counts_M, flowing_M, marks], columns, *more)
+        flowing_M, runs_at, runs = out, to, n
+    return statuses_C.cpu().numpy()

@@ -60,8 +60,7 @@ def paired(before, after, slack=0.0):
     >>> paired(np.array([0.5, 0.9, 0.7]), np.array([0.6, 0.9, 0.1]))
     (1, 1, 1)
 
-    A median may stand still while many items move, so two treatments of one sample are
-    compared item by item. Changes of at most `slack` count as equal.
+    Changes of at most `slack` count as equal.
     """
     better, worse = (int(np.sum(change > slack)) for change in (after - before, before - after))
     return better, len(before) - better - worse, worse

@@ -1,18 +1,19 @@
 """The race: one query against every window of a long ECG, by four formulations, on the same
 data in the same run; then the modes by the length of the query.
 
-    python -m bench_rolling_distance               # this machine's size, 20 rounds; a receipt
     python -m bench_rolling_distance --points 1000000 --rounds 5 --threads 1
 
 Contestants return z-normalised distances of every window, their statistics included unless the
-name says otherwise. They must agree before they are timed. stumpy takes part where it is
+name says otherwise. They must agree before they are timed. All take their memory from one heap;
+each runs on all threads and on one, and its better time counts. stumpy takes part where it is
 installed; the chapter's page shows the recorded race, and runs a short one.
 """
 
 import argparse
 import contextlib
+import ctypes
 import functools
-import os
+import sys
 from unittest import mock
 
 import mitbih
@@ -35,14 +36,38 @@ LABELS = {
     "ours_float32": "ours, float32",
     "torch_float64": "ours, float64, passes by torch",
     "torch_float32": "ours, float32, passes by torch",
-    "transforms_float64": "the transforms alone, float64",
-    "transforms_float32": "the transforms alone, float32",
     "whole_float64": "whole-length FFT, float64",
     "whole_float32": "whole-length FFT, float32",
     "scipy": "SciPy, float64",
     "stumpy": "stumpy.mass, μ and σ ready",
     "ready_stumpy": "stumpy.mass, all ready",
 }  # the name of a contestant's metric, and what tables say
+
+
+def keep_memory(count):
+    """None; from now on this process keeps what it frees, `count` bytes of it in huge pages.
+
+    Else a large array goes back to the system, and the next is paid for page by page; and NumPy
+    alone asks for huge pages. Only glibc can be told so.
+    """
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(-4, 0)  # M_MMAP_MAX: everything from the heap,
+        mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: which does not shrink
+        np.empty(count, np.uint8)
+
+
+def on_threads(count, call):
+    """`call` on so many threads of torch, numba and SciPy."""
+
+    def run():
+        if numba := sys.modules.get("numba"):  # first: when it starts, it sets OpenMP's number
+            numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+        torch.set_num_threads(count)
+        with scipy.fft.set_workers(count):
+            return call()
+
+    return run
 
 
 def scipy_zdist(query, stream):
@@ -78,57 +103,30 @@ def whole_length_zdist(query_M, stream_N):
 def stumpy_ready(query, stream):
     """`stumpy.mass` twice: means and deviations computed before the clock starts; then
     constant windows too. Nothing where stumpy is not installed."""
-    with contextlib.suppress(ImportError):
+    try:
         import stumpy
-
-        mean, std = stumpy.core.compute_mean_std(stream, len(query))
-        constant = stumpy.core.rolling_isconstant(stream, len(query))
-        ready = functools.partial(stumpy.mass, query, stream, M_T=mean, Σ_T=std)
-        return {
-            LABELS["stumpy"]: ready,
-            LABELS["ready_stumpy"]: functools.partial(ready, T_subseq_isconstant=constant),
-        }
-    return {}
-
-
-def transforms_alone(query_M, stream_N):
-    """None; the two transforms and the product of every block, with nothing before or after:
-    what `zdist` would take if all its passes were free."""
-
-    def work(pairs):
-        spectra = None
-        for _, rows_BL in pairs:
-            length = rows_BL.shape[1]
-            if spectra is None or len(spectra) != len(rows_BL):
-                values, out = rows_BL.contiguous(), torch.empty_like(rows_BL)
-                factor = overlap_save.query_spectrum(query_M, length)
-                spectra = torch.fft.rfft(values)
-            torch.fft.rfft(values, out=spectra)
-            torch.fft.irfft(spectra.mul_(factor), n=length, out=out)
-
-    overlap_save.over_blocks(work, stream_N, len(query_M))
+    except ImportError:
+        return {}
+    mean, std = stumpy.core.compute_mean_std(stream, len(query))
+    constant = stumpy.core.rolling_isconstant(stream, len(query))
+    ready = functools.partial(stumpy.mass, query, stream, M_T=mean, Σ_T=std)
+    all_ready = functools.partial(ready, T_subseq_isconstant=constant)
+    return {LABELS["stumpy"]: ready, LABELS["ready_stumpy"]: all_ready}
 
 
 def contestants(query, stream, device="cpu"):
-    """The functions to race by name, for a query (M,) and a stream (N,), NumPy float64.
-
-    On a GPU the stream is resident and only torch's two formulations take part: stumpy and
-    SciPy compute on the CPU.
-    """
+    """The functions to race by name, for a query (M,) and a stream (N,), NumPy float64. On a
+    GPU the stream is resident and only torch's two formulations take part."""
     pairs = {}
     for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
-        query_M, stream_N = (
-            torch.as_tensor(x, dtype=dtype, device=device) for x in (query, stream)
-        )
-        ways = {f"ours_{name}": rd.zdist, f"transforms_{name}": transforms_alone}
-        ways |= {f"whole_{name}": whole_length_zdist}
-        if overlap_save.compiles(stream_N.device):
+        given = [torch.as_tensor(x, dtype=dtype, device=device) for x in (query, stream)]
+        ways = {f"ours_{name}": rd.zdist, f"whole_{name}": whole_length_zdist}
+        if overlap_save.compiles(given[1].device):
             by_torch = mock.patch.object(overlap_save, "compiled_passes", None)
             ways[f"torch_{name}"] = by_torch(rd.zdist)
         if dtype == torch.float64:
             ways |= {"sdist": rd.sdist, "mdist": rd.mdist}
-        for way, call in ways.items():
-            pairs[LABELS[way]] = functools.partial(call, query_M, stream_N)
+        pairs |= {LABELS[way]: functools.partial(call, *given) for way, call in ways.items()}
     if str(device) == "cpu":
         pairs |= {LABELS["scipy"]: functools.partial(scipy_zdist, query, stream)}
         pairs |= stumpy_ready(query, stream)
@@ -137,10 +135,8 @@ def contestants(query, stream, device="cpu"):
 
 def differences(query, stream):
     """The largest differences of ours from the others, as a dict by metric; `check.Failed`
-    beyond 1e-6 in float64, and 1e-3 (relative) in float32 on the same float32 data.
-
-    Distances, not squared, of at least 0.01: below, the query meets itself, ours says zero,
-    and the rounding of the formulas is all that is left to compare.
+    beyond 1e-6 in float64, and 1e-3 (relative) in float32 on the same float32 data. Of
+    distances, not squared, of at least 0.01: below, the query meets itself, and ours says zero.
     """
     found = {}
     for dtype, limit in ((np.float64, 1e-6), (np.float32, 1e-3)):
@@ -172,21 +168,40 @@ def by_length(stream_N, lengths, rounds):
     return seconds
 
 
-def record_race(receipt, race, points):
-    """Record every contestant's time, our rates in alignments per second, and how many times as
-    fast as stumpy and as with torch's passes each of ours is, round by round."""
+def raced(racing, rounds, threads):
+    """Measurements of contestants on each number of `threads`, by (name, number)."""
+    pairs = {(name, n): on_threads(n, call) for name, call in racing.items() for n in threads}
+    results = bench.race(pairs, repeats=rounds, warmup=1).results
+    torch.set_num_threads(max(threads))
+    return results
+
+
+def record_race(receipt, results, points):
+    """The better `bench.Measurement` of each contestant by name, of those that `raced` found;
+    records these, our rates in alignments per second, and how many times as fast as its peers
+    ours is, round by round. `check.Failed` where more threads make nothing faster."""
+    ranked = sorted(results.items(), key=lambda item: -item[1].median_s)
+    best = {name: (found, threads) for (name, threads), found in ranked}  # the last is fastest
     for key, label in LABELS.items():
-        if label in race.results:
-            receipt.record(f"time_{key}", race.results[label])
-    for name in ("float64", "float32"):
-        ours = race.results[LABELS[f"ours_{name}"]]
-        for measure in ("sdist", "mdist", "zdist") if name == "float64" else ("zdist",):
-            timed = race.results.get(LABELS.get(measure), ours)
-            receipt.record(f"{measure}_{name}_rate", timed, "alignments/s", count=points)
-        for peer in ("stumpy", "ready_stumpy", f"torch_{name}", f"transforms_{name}"):
-            if LABELS[peer] in race.results:
-                metric = f"speedup_over_{peer.removesuffix(f'_{name}')}_{name}"
-                receipt.record(metric, bench.ratio(race.results[LABELS[peer]], ours))
+        if label in best:
+            receipt.record(f"time_{key}", best[label][0], note=f"threads: {best[label][1]}")
+    for kind in ("float64", "float32"):
+        ours = best[LABELS[f"ours_{kind}"]][0]
+        for measure in ("sdist", "mdist", "zdist") if kind == "float64" else ("zdist",):
+            timed, *_ = best.get(LABELS.get(measure), (ours,))
+            receipt.record(f"{measure}_{kind}_rate", timed, "alignments/s", count=points)
+        for peer in ("stumpy", "ready_stumpy", "scipy", f"whole_{kind}", f"torch_{kind}"):
+            if LABELS[peer] in best:
+                metric = f"speedup_over_{peer.removesuffix(f'_{kind}')}_{kind}"
+                receipt.record(metric, bench.ratio(best[LABELS[peer]][0], ours))
+    if len(counts := {threads for _, threads in results}) > 1:
+        keys = "ours_float64", "whole_float64"
+        ends = {key: [results[LABELS[key], n] for n in sorted(counts)] for key in keys}
+        gains = {key: bench.ratio(alone, of_all) for key, (alone, of_all) in ends.items()}
+        for key, gain in gains.items():
+            receipt.record(f"gain_by_threads_{key}", gain)
+        check.that(max(g.low for g in gains.values()) > 1, "more threads, none faster")
+    return {name: found for name, (found, _) in best.items()}
 
 
 def main(argv=None):
@@ -197,7 +212,6 @@ def main(argv=None):
     parser.add_argument("--threads", type=int, default=device.cores())
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
-    os.environ["NUMBA_NUM_THREADS"] = str(args.threads)  # read when stumpy is imported
     tier = device.tier()
     receipt = receipts.start("rolling_distance", tier, args.threads)
     points = args.points or tier.pick(cpu=6_500_000, gpu=6_500_000, big=20_140_000)
@@ -206,14 +220,13 @@ def main(argv=None):
     query = stream[QUERY].copy()
     for metric, gap in differences(query, stream[:1_000_000]).items():
         receipt.record(metric, gap, "absolute" if metric.endswith("64") else "relative")
-    with scipy.fft.set_workers(args.threads):
-        racing = contestants(query, stream, tier.device)
-        if LABELS["stumpy"] not in racing:
-            print("stumpy is not installed here: the race is run without it")
-        torch.set_num_threads(args.threads)  # again: stumpy's import has changed it
-        race = bench.race(racing, repeats=args.rounds, reference=LABELS["ours_float64"])
-    print(race)
-    record_race(receipt, race, points)
+    keep_memory(128 * points)
+    racing = contestants(query, stream, tier.device)
+    if LABELS["stumpy"] not in racing:
+        print("stumpy is not installed here: the race is run without it")
+    threads = {args.threads, 1} if tier.device == "cpu" else {args.threads}
+    record_race(receipt, raced(racing, args.rounds, threads), points)
+    print(*(f"{key}: {receipts.text(one)}" for key, one in receipt.metrics.items()), sep="\n")
     for dtype in (torch.float64, torch.float32):
         part_N = torch.as_tensor(stream[:LENGTHS_POINTS], dtype=dtype, device=tier.device)
         found = by_length(part_N, LENGTHS, args.rounds)

@@ -1,10 +1,9 @@
 """The element-wise passes over blocks on a CPU, each compiled (numba) to one walk over a block
 that stays in cache.
 
-torch walks over a whole group of blocks, 2 MB for each array, once for each operation: eleven
-times for the statistics, six for the distances. Here a block of 32 KB is fetched once and all
-is done with it, five walks and one, in the nearest cache. What is computed is the same, and
-`overlap_save` and `rolling_distance` do it with torch on GPUs and where numba is missing.
+torch walks over a whole group of blocks, 1 MB for each array, once for each operation. Here all
+is done with a block of 32 KB while it is near. What is computed is the same, and `overlap_save`
+and `rolling_distance` do it with torch on GPUs and where numba is missing.
 
 Legend: B blocks, L block length, M window length, J = L - M + 1 windows per block.
 """
@@ -22,36 +21,35 @@ _fused = numba.njit(
 
 
 @_fused
-def centre_and_sum(window, rows_BL, values_BL, centre_B1, sum_BJ, energy_BJ, total_B1):
-    """None; fills in the points of each block less their mean, the mean, every window's sum and
-    squared deviation, and the sum of all squares.
-
-    Sums are float64; a window's follow from its left neighbour's: add the point that enters,
-    take off the one that leaves.
+def centre_and_sum(window, step, part_N, values_BL, sum_BJ, energy_BJ, block_B3):
+    """None; for blocks that begin every `step` points fills in their points less their mean,
+    every window's sum and squared deviation; and of a block its mean, the sum of all squares,
+    the least deviation. Sums are float64; a window's follow from its left neighbour's.
     """
     length, share = values_BL.shape[1], 1.0 / window
     for b in range(len(values_BL)):
-        values, sums, energy, total = values_BL[b], sum_BJ[b], energy_BJ[b], 0.0
-        values[:] = rows_BL[b]
+        rows = part_N[b * step : b * step + length]  # in a row, so that loops become vectors
+        values, sums, energy = values_BL[b], sum_BJ[b], energy_BJ[b]
+        total, squares, one, two, least = 0.0, 0.0, 0.0, 0.0, np.inf
         for i in range(length):
-            total += values[i]
-        centre_B1[b, 0] = total / length
-        centre, total = centre_B1[b, 0], 0.0  # the mean as rounded to the values' dtype
+            total += rows[i]
+        centre = values_BL.dtype.type(total / length)
         for i in range(length):
-            values[i] -= centre
-        for i in range(length):
-            total += np.float64(values[i]) ** 2
-        total_B1[b, 0], one, two = total, 0.0, 0.0
+            values[i] = rows[i] - centre
+            squares += np.float64(values[i]) ** 2
         for i in range(window):
             one += values[i]
             two += np.float64(values[i]) ** 2
-        sums[0], energy[0] = one, max(two - one * one * share, 0.0)
         entering = values[window:]
-        for j in range(len(sums) - 1):
-            old, new = np.float64(values[j]), np.float64(entering[j])
-            one += new - old
-            two += new * new - old * old
-            sums[j + 1], energy[j + 1] = one, max(two - one * one * share, 0.0)
+        for j in range(len(sums)):
+            deviation = two - one * one * share
+            sums[j], energy[j] = one, max(deviation, 0.0)
+            least = min(least, deviation)
+            if j < len(entering):  # add the point that enters, take off the one that leaves
+                old, new = np.float64(values[j]), np.float64(entering[j])
+                one += new - old
+                two += (new - old) * (new + old)  # one operation waits for the last, not two
+        block_B3[b, 0], block_B3[b, 1], block_B3[b, 2] = centre, squares, max(least, 0.0)
 
 
 @_fused
@@ -73,24 +71,27 @@ def correlate(query_M, values_BL, dots_BJ):
 
 
 @_fused
-def zdist(window, dots_BL, energy_BJ, out_BJ):
-    """None; fills in 2 M (1 - dot / sqrt(energy)), for a query of length 1."""
-    scale = out_BJ.dtype.type(2 * window)
+def zdist(window, limit_B1, dots_BL, energy_BJ, out_BJ):
+    """Whether some distance is below its block's limit, or NaN; fills in 2 M (1 - dot /
+    sqrt(energy)), for a query of length 1."""
+    scale, below = out_BJ.dtype.type(2 * window), 0
     for b in range(len(out_BJ)):
         dots, energy, out = dots_BL[b], energy_BJ[b], out_BJ[b]
         for j in range(len(out)):
             out[j] = scale - scale * dots[j] / math.sqrt(out_BJ.dtype.type(energy[j]))
+        below += _below(limit_B1[b, 0], out)
+    return below > 0
 
 
 @_fused
-def unscaled(window, mean, norm, is_raw, dots_BL, block_sums, out_BJ):
-    """None; fills in norm^2 + energy - 2 norm dot, the `mdist` to a query of this norm; where
-    `is_raw` also M times the squared difference of the means: the `sdist`.
+def unscaled(window, norm, is_raw, means, limit_B1, dots_BL, energy_BJ, out_BJ):
+    """As `zdist`; fills in norm^2 + energy - 2 norm dot, the `mdist` to a query of this norm;
+    where `is_raw` also M times the squared difference of the means: the `sdist`.
 
-    block_sums: (energy_BJ, sum_BJ, centre_B1) as `centre_and_sum` fills them in.
+    means: (the query's, sum_BJ, centre_B1).
     """
-    energy_BJ, sum_BJ, centre_B1 = block_sums
-    weight = float(window) if is_raw else 0.0
+    mean, sum_BJ, centre_B1 = means
+    weight, below = float(window) if is_raw else 0.0, 0
     for b in range(len(out_BJ)):
         dots, energy, sums, out = dots_BL[b], energy_BJ[b], sum_BJ[b], out_BJ[b]
         apart = np.float64(centre_B1[b, 0]) - mean
@@ -98,3 +99,14 @@ def unscaled(window, mean, norm, is_raw, dots_BL, block_sums, out_BJ):
             offset = sums[j] / window + apart
             distance = norm * norm + energy[j] - 2 * norm * np.float64(dots[j])
             out[j] = distance + weight * offset * offset
+        below += _below(limit_B1[b, 0], out)
+    return below > 0
+
+
+@_fused
+def _below(limit, distances):
+    """How many distances are not at least `limit`: counted, since a least one takes longer."""
+    count = 0
+    for j in range(len(distances)):
+        count += not distances[j] >= limit
+    return count

@@ -48,8 +48,7 @@ def enough(k, exclusion):
 def nearest(distances, count, first=0, known=None):
     """The `count` smallest finite distances as `Matches`, ranked, neighbours included.
 
-    distances (W,), NumPy, of the windows from position `first` on; known: what this returned
-    for the windows before, to be ranked with them.
+    distances (W,), NumPy, from position `first` on; known: those of the windows before.
     """
     known = known or Matches(np.empty(0, np.int64), distances[:0])
     full = len(known.positions) == count

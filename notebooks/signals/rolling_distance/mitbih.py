@@ -64,8 +64,7 @@ def read_record(folder, name):
 
 
 def long_stream(folder, points, lead="MLII"):
-    """One lead of all `RECORDS`, one after the other, float64 millivolts of shape (points,);
-    repeated if need be."""
+    """One lead of all `RECORDS` in a row, repeated if need be: float64, in mV, (points,)."""
     whole = np.concatenate([read_record(folder, name).leads_mv[lead] for name in RECORDS])
     return np.resize(whole, points)
 
@@ -92,11 +91,8 @@ def unpack_212(packed, count):
 
 
 def read_annotations(packed):
-    """Sample numbers and annotation codes, both int64 of shape (A,), from the bytes of an
-    `.atr` file.
-
-    Raises `ValueError` when the bytes end without the closing zero word.
-    """
+    """Sample numbers and annotation codes, int64 (A,), from the bytes of an `.atr` file;
+    `ValueError` where they end without the closing zero word."""
     words = np.frombuffer(packed[: len(packed) // 2 * 2], "<u2").astype(np.int64)
     times, codes, now, at = [], [], 0, 0
     while at < len(words) and words[at] != 0:

@@ -6,9 +6,8 @@ points later, so that every window lies in one block (overlap-save: Stockham 196
 block everything is local: its mean is subtracted first, its prefix sums run over L points, not
 N, and its transform has length L, so that error and memory do not grow with the stream.
 
-Memory traffic per point, float64: read 8 bytes and write 8 in main memory; in cache, where a
-group of blocks fits, the centred copy, the transform out and back, sums and energies: about
-100 bytes in compiled passes (`compiled_passes`), 200 with torch.
+Memory traffic per point, float64: read 8 bytes and write 8 in main memory; the rest stays in
+cache, where a group of blocks fits.
 
 Legend: B blocks, L block length, N stream length, M window length, J windows per block.
 """
@@ -34,14 +33,12 @@ DOT_ULPS, SUM_ULPS = 16, 64
 
 
 def blocks(stream_N, window):
-    """Pairs (index of the first window, blocks (B, L)) that cover every window of the stream
-    at least once.
+    """Pairs (index of the first window, blocks (B, L)) that cover every window of the stream.
 
-    The blocks are overlapping views of the stream, not copies. The last one ends with the
-    stream, so it may repeat windows of the one before.
+    The blocks are overlapping views, not copies. The last one ends with the stream, so it may
+    repeat windows of the one before.
     """
-    total = len(stream_N)
-    length = min(total, max(SHORTEST_BLOCK, 1 << (4 * window - 1).bit_length()))
+    total, length = len(stream_N), block_length(len(stream_N), window)
     step = length - window + 1
     count = (total - length) // step + 1
     at_once = max(1, POINTS_AT_ONCE.get(stream_N.device.type, 1 << 17) // length)
@@ -53,28 +50,36 @@ def blocks(stream_N, window):
         yield total - length, stream_N[None, total - length :]
 
 
-def over_blocks(work, stream_N, window):
-    """None, once `work(pairs)` has had all pairs of `blocks`; on a CPU in as many threads as
-    torch uses, each of which computes alone and wants its own `Workspace`.
+def block_length(total, window):
+    """Points of a block: at least four windows, as far as the stream has them."""
+    return min(total, max(SHORTEST_BLOCK, 1 << (4 * window - 1).bit_length()))
+
+
+def over_blocks(fill, stream_N, window, dtype):
+    """None, once `fill(first window, CentredBlocks)` has had all groups of blocks; on a CPU in
+    as many threads as torch uses, each of which computes alone, in a `Workspace` of its own.
 
     So the threads meet once in a call; torch's own would meet at every operation. Which thread
     does what changes no result: a last pair that repeats windows follows the one it repeats.
     """
     pairs, threads = list(blocks(stream_N, window)), torch.get_num_threads()
-    count = min(threads, len(pairs) - 1)
-    if stream_N.device.type != "cpu" or count < 2:
-        return work(pairs)
+    count = min(threads, len(pairs) - 1) if stream_N.device.type == "cpu" else 1
+
+    def work(share, alone=True):
+        if alone:
+            torch.set_num_threads(1)  # for this thread, and those that begin before the end
+        space = Workspace(stream_N.device)
+        for first, rows_BL in share:
+            fill(first, CentredBlocks(rows_BL, window, dtype, space))
+
+    if count < 2:
+        return work(pairs, alone=False)
     last = pairs.pop()
     shares = [pairs[i::count] for i in range(count)]
     shares[(len(pairs) - 1) % count].append(last)
-
-    def alone(share):
-        torch.set_num_threads(1)  # for this thread, and those that begin before the end
-        work(share)
-
     try:
         with ThreadPoolExecutor(count) as pool:
-            list(pool.map(alone, shares))
+            list(pool.map(work, shares))
     finally:
         torch.set_num_threads(threads)
 
@@ -85,18 +90,15 @@ def compiles(device):
 
 
 def empty(*shape, dtype, device):
-    """An uninitialised tensor; on a CPU from NumPy, which asks the kernel for huge pages.
-
-    A fault for each page of 4 KB would cost as much as all the arithmetic on it.
-    """
+    """An uninitialised tensor; on a CPU from NumPy, which asks the kernel for huge pages: a
+    fault for each page of 4 KB would cost as much as all the arithmetic on it."""
     if torch.device(device).type != "cpu":
         return torch.empty(shape, dtype=dtype, device=device)
     return torch.from_numpy(np.empty(shape, torch.empty(0, dtype=dtype).numpy().dtype))
 
 
 class Workspace:
-    """Buffers that one call reuses for all its groups of blocks: fresh pages cost more than
-    the arithmetic on them."""
+    """Buffers that one thread reuses for all its groups of blocks."""
 
     def __init__(self, device):
         self._device, self._buffers = device, {}
@@ -111,12 +113,11 @@ class Workspace:
 class CentredBlocks:
     """Blocks less their own mean, with the sums of every window in float64.
 
-    values_BL (in `dtype`, 0 for a non-finite point), sum_BJ (of a window's values),
-    energy_BJ (squared deviations from the window's mean) and least_B1 (the smallest of a
-    block), all float64; energy_error_B1 and dot_error_B1: how far off rounding may put an
-    energy, and a dot product with a query of length 1. lost_BJ (windows with a non-finite
-    point) and flat_BJ (windows of one repeated value): masks, or None where the group has no
-    such window. All live in `work` and hold until the next group is made there.
+    values_BL (in `dtype`), sum_BJ (of a window's values), energy_BJ (squared deviations from
+    the window's mean) and least_B1 (the smallest of a block), all float64; energy_error_B1 and
+    dot_error_B1: how far off rounding may put an energy, and a dot product with a query of
+    length 1. lost_BJ (windows with a non-finite point) and flat_BJ (of one repeated value):
+    masks, or None. All live in `work` and hold until the next group is made there.
     """
 
     def __init__(self, rows_BL, window, dtype, work):
@@ -131,7 +132,6 @@ class CentredBlocks:
         total_B1 = self._centre_and_sum(rows_BL)
         if not total_B1.isfinite().all():
             total_B1 = self._centre_and_sum(self._without_lost(rows_BL))
-        self.least_B1 = self.energy_BJ.amin(1, keepdim=True)
         self.energy_error_B1 = total_B1 * (SUM_ULPS * torch.finfo(torch.float64).eps)
         rms_B1 = (total_B1 / rows_BL.shape[1]).sqrt()
         self.dot_error_B1 = rms_B1 * (DOT_ULPS * torch.finfo(dtype).eps)
@@ -150,14 +150,17 @@ class CentredBlocks:
         self._window_sums(self.values_BL, self.sum_BJ)
         total_B1 = self._window_sums(wide_BL.copy_(self.values_BL).square_(), self.energy_BJ)
         self.energy_BJ.addcmul_(self.sum_BJ, self.sum_BJ, value=-1 / self.window).clamp_(min=0)
+        self.least_B1 = self.energy_BJ.amin(1, keepdim=True)
         return total_B1
 
     def _centre_and_sum_compiled(self, rows_BL):
-        self.centre_B1 = rows_BL.new_empty(len(rows_BL), 1)
-        total_B1 = torch.empty(len(rows_BL), 1, dtype=torch.float64)
-        filled = (self.values_BL, self.centre_B1, self.sum_BJ, self.energy_BJ, total_B1)
-        arrays = (x.numpy() for x in (rows_BL, *filled))
-        compiled_passes.centre_and_sum(self.window, *arrays)
+        (count, length), (step, inner) = rows_BL.shape, rows_BL.stride()
+        step //= max(1, inner)
+        part_N = rows_BL.as_strided(((count - 1) * step + length,), (inner,))
+        block_B3 = torch.empty(count, 3, dtype=torch.float64)
+        given = (part_N, self.values_BL, self.sum_BJ, self.energy_BJ, block_B3)
+        compiled_passes.centre_and_sum(self.window, step, *(x.numpy() for x in given))
+        self.centre_B1, total_B1, self.least_B1 = block_B3.split(1, 1)
         return total_B1
 
     def _without_lost(self, rows_BL):
@@ -212,15 +215,16 @@ class CentredBlocks:
             dots_BJ.add_(self.values_BL[:, shift : shift + kept], alpha=weight)
         return dots_BJ
 
-    def finish_compiled(self, measure, query, dots_BL, out_BJ):
-        """None; fills in the squared distances to a `stream_inputs.Query`, compiled."""
-        dots_BL, out_BJ = dots_BL.numpy(), out_BJ.numpy()
+    def finish_compiled(self, measure, query, limit_B1, dots_BL, out_BJ):
+        """Whether some distance is below its block's limit; fills in the squared distances to a
+        `stream_inputs.Query`, compiled."""
+        given = (x.numpy() for x in (limit_B1, dots_BL, self.energy_BJ, out_BJ))
         if measure == "zdist":
-            compiled_passes.zdist(self.window, dots_BL, self.energy_BJ.numpy(), out_BJ)
-        else:
-            sums = tuple(x.numpy() for x in (self.energy_BJ, self.sum_BJ, self.centre_B1))
-            numbers = self.window, query.mean, query.norm, measure == "sdist"
-            compiled_passes.unscaled(*numbers, dots_BL, sums, out_BJ)
+            return compiled_passes.zdist(self.window, *given)
+        means = query.mean, self.sum_BJ.numpy(), self.centre_B1.numpy()
+        return compiled_passes.unscaled(
+            self.window, query.norm, measure == "sdist", means, *given
+        )
 
     def _take_complex(self, name):
         count, length = self.values_BL.shape

@@ -1,7 +1,4 @@
-"""One search as a GPU would run it, the naive way, and a broken one.
-
-`make predict` counts them without a GPU, at the sizes of each tier.
-"""
+"""One search as a GPU would run it, the naive way, and a broken one, for `make predict`."""
 
 from functools import partial
 

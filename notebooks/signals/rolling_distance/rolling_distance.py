@@ -23,15 +23,15 @@ windows per block, W windows.
 
 import torch
 from match_ranking import Matches, top_matches
-from overlap_save import CentredBlocks, Workspace, compiles, empty, over_blocks, query_spectrum
+from overlap_save import block_length, compiles, empty, over_blocks, query_spectrum
 from stream_inputs import as_tensor, check_lengths, normalise, queries_of
 
 __all__ = ["Matches", "finish", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
 
 # query length from which `auto` takes the FFT: where the two modes took equally long on a quiet
-# machine of two cores (compiled float32: 128 on one of them, about 220 on both)
+# machine: compiled float32 between 96 and 112 on one core and on two, float64 80 to 112
 CROSSOVER = {
-    "compiled": {torch.float64: 96, torch.float32: 160},
+    "compiled": {torch.float64: 96, torch.float32: 112},
     "torch": {torch.float64: 40, torch.float32: 40},
 }
 # a squared distance (or energy) that rounding may put off by more than this share is
@@ -90,76 +90,61 @@ def rolling_mean_std(stream, window):
     [[2.0, 3.0], [1.0, 0.0]]
 
     The statistics inside `zdist`: accurate in float32 whatever the offset and the length of
-    the stream. A window with a non-finite sample gets infinity. window is a length in samples;
-    the rest as `sdist`.
+    the stream. A window with a non-finite sample gets infinity. The rest as `sdist`.
     """
     stream_N, dtype, give_back = as_tensor(stream, "stream")
     check_lengths(window, len(stream_N))
     mean_W, std_W = empty(2, len(stream_N) - window + 1, dtype=dtype, device=stream_N.device)
 
-    def work(pairs):
-        space = Workspace(stream_N.device)
-        for first, rows_BL in pairs:
-            block = CentredBlocks(rows_BL, window, dtype, space)
-            _statistics(stream_N, first, block, mean_W, std_W)
+    def fill(first, block):
+        _part(mean_W, first, block).copy_(block.mean_BJ())
+        _part(std_W, first, block).copy_((block.energy_BJ / window).sqrt_())
+        doubtful_BJ = block.energy_error_B1 > EXACT_TO[torch.float64] * block.energy_BJ
+        for at_W, windows_WM in _chosen(stream_N, block, first, doubtful_BJ):
+            std_W[at_W] = windows_WM.std(1, correction=0).to(dtype)
+        for out_W in (mean_W, std_W) if block.lost_BJ is not None else ():
+            _part(out_W, first, block).masked_fill_(block.lost_BJ, torch.inf)
 
-    over_blocks(work, stream_N, window)
+    over_blocks(fill, stream_N, window, dtype)
     return give_back(mean_W), give_back(std_W)
-
-
-def _statistics(stream_N, first, block, mean_W, std_W):
-    """Fill in the mean and the deviation of a group's windows, repaired where in doubt."""
-    _part(mean_W, first, block).copy_(block.mean_BJ())
-    _part(std_W, first, block).copy_((block.energy_BJ / block.window).sqrt_())
-    doubtful_BJ = block.energy_error_B1 > EXACT_TO[torch.float64] * block.energy_BJ
-    for at_W, windows_WM in _chosen(stream_N, block, first, doubtful_BJ):
-        std_W[at_W] = windows_WM.std(1, correction=0).to(std_W.dtype)
-    for out_W in (mean_W, std_W) if block.lost_BJ is not None else ():
-        _part(out_W, first, block).masked_fill_(block.lost_BJ, torch.inf)
 
 
 def _distances(measure, query, stream, mode):
     stream_N, dtype, give_back = as_tensor(stream, "stream")
     queries, single = queries_of(query, stream_N.device, dtype)
-    window = len(queries[0].raw_M)
-    check_lengths(window, len(stream_N))
+    window, total = len(queries[0].raw_M), len(stream_N)
+    check_lengths(window, total)
     if mode not in ("auto", "naive", "fft"):
         raise ValueError(f'mode must be "auto", "naive" or "fft", got {mode!r}')
     passes = "compiled" if compiles(stream_N.device) else "torch"
     use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER[passes][dtype])
-    out_KW = empty(
-        len(queries), len(stream_N) - window + 1, dtype=dtype, device=stream_N.device
-    )
+    out_KW = empty(len(queries), total - window + 1, dtype=dtype, device=stream_N.device)
+    length = block_length(total, window)
+    factors = [query_spectrum(q.unit_M, length) for q in queries] if use_fft else []
 
-    def work(pairs):
-        space, factors = Workspace(stream_N.device), None
-        for first, rows_BL in pairs:
-            block = CentredBlocks(rows_BL, window, dtype, space)
+    def fill(first, block):
+        spectrum = block.spectrum() if use_fft else None
+        for k, q in enumerate(queries):
             if use_fft:
-                length = rows_BL.shape[1]
-                factors = factors or [query_spectrum(q.unit_M, length) for q in queries]
-                spectrum = block.spectrum()
-            for k, q in enumerate(queries):
-                dots = (
-                    block.correlate(spectrum, factors[k])
-                    if use_fft
-                    else block.correlate_directly(q.unit_M)
-                )
-                finish(measure, q, block, dots, _part(out_KW[k], first, block))
+                dots = block.correlate(spectrum, factors[k])
+            else:
+                dots = block.correlate_directly(q.unit_M)
+            if finish(measure, q, block, dots, _part(out_KW[k], first, block)):
                 _repair(measure, q, block, stream_N, first, out_KW[k])
 
-    over_blocks(work, stream_N, window)
+    over_blocks(fill, stream_N, window, dtype)
     return give_back(out_KW[0] if single else out_KW)
 
 
 def finish(measure, q, block, dots_BL, out_BJ):
-    """None; fills in squared distances, from dot products with the unit query, by the
-    equations at the top."""
+    """Whether rounding may have put off a window too far; fills in squared distances, from dot
+    products with the unit query, by the equations at the top."""
     window, dots_BJ = block.window, dots_BL[:, : out_BJ.shape[1]]
+    limit_B1 = _error(measure, q, block, block.least_B1) / EXACT_TO[out_BJ.dtype]
     if block.flat_BJ is not None:
         dots_BJ.masked_fill_(block.flat_BJ, 0.0)
     if block.compiled:
-        block.finish_compiled(measure, q, dots_BL, out_BJ)
+        doubt = block.finish_compiled(measure, q, limit_B1, dots_BL, out_BJ)
     elif measure == "zdist":
         out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window)
         out_BJ.add_(2 * window)
@@ -175,17 +160,16 @@ def finish(measure, q, block, dots_BL, out_BJ):
         out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else window)
     if block.lost_BJ is not None:
         out_BJ.masked_fill_(block.lost_BJ, torch.inf)
+    return doubt if block.compiled else not (limit_B1 <= out_BJ.amin(1, keepdim=True)).all()
 
 
 def _repair(measure, q, block, stream_N, first, out_W):
     """Compute again, by direct differences, the windows of `block` that rounding may have put
     off too far."""
-    found_BJ, exact_to = _part(out_W, first, block), EXACT_TO[out_W.dtype]
-    bound_B1 = _error(measure, q, block, block.least_B1)
-    if (bound_B1 <= exact_to * found_BJ.amin(1, keepdim=True)).all():
-        return
-    trusted_BJ = _error(measure, q, block, block.energy_BJ) <= exact_to * found_BJ
-    for at_W, windows_WM in _chosen(stream_N, block, first, ~trusted_BJ):
+    found_BJ = _part(out_W, first, block)
+    error_BJ = _error(measure, q, block, block.energy_BJ)
+    doubtful_BJ = ~(error_BJ <= EXACT_TO[out_W.dtype] * found_BJ)
+    for at_W, windows_WM in _chosen(stream_N, block, first, doubtful_BJ):
         difference_WM = normalise(measure, windows_WM) - normalise(measure, q.raw_M)
         out_W[at_W] = difference_WM.square_().sum(1).to(out_W.dtype)
 

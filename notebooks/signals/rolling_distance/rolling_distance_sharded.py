@@ -7,8 +7,7 @@ with the stream. What is left, (k - 1) (2 M - 1) + 1 positions and distances for
 ranks send to all, once; then each makes the greedy choice that one process makes, so the result
 is the same, also where a zone crosses a border.
 
-Run by itself it is the job of one rank; `torchrun` starts as many as there are cores, GPUs or
-machines:
+Run by itself it is the job of one rank:
 
     torchrun --nproc-per-node 2 rolling_distance_sharded.py \\
         --stream s.npy --query q.npy --out o.npz
@@ -29,8 +28,7 @@ PIECE = 1 << 20  # distances in memory at once, over all queries
 
 
 def shard(windows, rank, ranks):
-    """The windows that `rank` of `ranks` owns, as a range: contiguous, sizes differing by one
-    at most.
+    """The windows that `rank` of `ranks` owns, as a range; sizes differ by one at most.
 
     >>> [shard(10, rank, 3) for rank in range(3)]
     [range(0, 3), range(3, 6), range(6, 10)]
@@ -77,9 +75,7 @@ def ranked_matches(known, k, exclusion):
 def main(argv=None):
     """Compute this rank's share, rank the matches together, and let rank 0 write `--out`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--stream", required=True, help=".npy file, each rank reads its stretch"
-    )
+    parser.add_argument("--stream", required=True, help=".npy file, read in stretches")
     parser.add_argument("--query", required=True, help=".npy file, one (M,) or a stack (K, M)")
     parser.add_argument("--out", required=True, help=".npz file of the result, see `_run`")
     parser.add_argument("--matches", type=int, default=10)

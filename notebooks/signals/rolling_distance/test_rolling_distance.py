@@ -132,6 +132,46 @@ def test_a_copy_of_the_query_has_distance_zero(measure, dtype):
 
 
 @pytest.mark.usefixtures("passes")
+@pytest.mark.parametrize("measure", MEASURES)
+def test_blocks_without_a_window_in_doubt_are_not_computed_again(measure, monkeypatch):
+    calls, repair = [], rd._repair
+    monkeypatch.setattr(rd, "_repair", lambda *a: calls.append(a[4]) or repair(*a))
+    stream = walk(1_100_000, 5)
+    query = stream[600_000:600_421] + walk(421, 6)  # another shape: nowhere at home
+    getattr(rd, measure)(query, stream)
+    assert not calls
+    assert getattr(rd, measure)(stream[600_000:600_421], stream)[600_000] == 0
+    assert (
+        len(calls) == 1 and calls[0] <= 600_000 < calls[0] + overlap_save.POINTS_AT_ONCE["cpu"]
+    )
+
+
+def test_a_distance_below_the_limit_or_nan_is_in_doubt():
+    if overlap_save.compiled_passes is None:
+        pytest.skip("numba is not installed here")
+    below = overlap_save.compiled_passes._below
+    assert below(1.0, np.array([0.5, np.nan, 1.0, 2.0])) == 2
+    assert below(np.nan, np.array([0.5, 2.0], np.float32)) == 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("window", [1, 421, 4096])
+def test_compiled_and_torch_passes_see_the_same_blocks(dtype, window, monkeypatch):
+    rows = torch.tensor(walk(3 * 4096, 21, offset=50).astype(dtype)).view(3, 4096)
+    space = overlap_save.Workspace(rows.device)
+    one = overlap_save.CentredBlocks(rows, window, rows.dtype, space)
+    monkeypatch.setattr(overlap_save, "compiled_passes", None)
+    two = overlap_save.CentredBlocks(
+        rows, window, rows.dtype, overlap_save.Workspace(rows.device)
+    )
+    # a block's mean may round otherwise: 4e-6 in float32, in each of 4,096 terms of a sum
+    slack = 0.02 if dtype == np.float32 else 1e-8
+    for name in ("values_BL", "sum_BJ", "energy_BJ", "least_B1", "energy_error_B1"):
+        a, b = getattr(one, name).double(), getattr(two, name).double()
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=slack)
+
+
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_constant_windows_have_no_shape(measure, mode):
@@ -176,6 +216,13 @@ def test_integers_and_strides_need_no_preparation(measure):
     assert torch.equal(
         getattr(rd, measure)(torch_strided[:40], torch_strided), rd_copy(measure, torch_strided)
     )
+
+
+def test_floats_that_lie_apart_or_on_one_place_are_read_as_they_are():
+    apart, same = torch.tensor(walk(18_000).reshape(9000, 2))[:, 1], torch.ones(1).expand(9000)
+    got, want = rd.zdist(apart[:40], apart), rd_copy("zdist", apart)
+    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)  # sums in another order
+    assert (rd.zdist(torch.arange(9.0), same) == 9).all()
 
 
 def rd_copy(measure, stream):
@@ -254,9 +301,9 @@ def test_an_error_in_a_thread_is_raised_and_leaves_torch_its_threads(threads, mo
 
 def test_working_memory_does_not_grow_with_the_stream(monkeypatch):
     taken = []
-    take = rd.Workspace.take
+    take = overlap_save.Workspace.take
     monkeypatch.setattr(
-        rd.Workspace, "take", lambda *a, **k: taken.append(t := take(*a, **k)) or t
+        overlap_save.Workspace, "take", lambda *a, **k: taken.append(t := take(*a, **k)) or t
     )
     biggest = []
     for n in (1 << 19, 1 << 21):
@@ -271,9 +318,11 @@ def test_working_memory_does_not_grow_with_the_stream(monkeypatch):
 def test_auto_picks_by_the_query_length(monkeypatch, passes):
     seen = []
     for name in ("correlate", "correlate_directly"):
-        method = getattr(rd.CentredBlocks, name)
+        method = getattr(overlap_save.CentredBlocks, name)
         monkeypatch.setattr(
-            rd.CentredBlocks, name, lambda *a, n=name, f=method: seen.append(n) or f(*a)
+            overlap_save.CentredBlocks,
+            name,
+            lambda *a, n=name, f=method: seen.append(n) or f(*a),
         )
     for dtype, length in rd.CROSSOVER[passes].items():
         stream = torch.tensor(walk(200), dtype=dtype)

@@ -31,8 +31,7 @@ LONGEST = 96  # words; the longest of Disfl-QA has 90
 class Utterance:
     """Words, one label each (1: to be removed), and one of `KINDS` each.
 
-    `Utterance(("uh", "who", "won"), (1, 0, 0), ("edit", "fluent", "fluent"))`
-    """
+    `Utterance(("uh", "who", "won"), (1, 0, 0), ("edit", "fluent", "fluent"))`"""
 
     words: tuple[str, ...]
     labels: tuple[int, ...]
@@ -55,9 +54,7 @@ def words_of(text: str) -> tuple[str, ...]:
 def aligned(original: Sequence[str], disfluent: Sequence[str]) -> tuple[int, ...] | None:
     """A label for each disfluent word, or None where `original` is no subsequence.
 
-    Matched from the right: `aligned(["a", "b"], ["a", "no", "a", "b"])` is (1, 1, 0, 0), not
-    (0, 1, 1, 0). One pass, O(len(disfluent)).
-    """
+    Matched from the right: `aligned(["a", "b"], ["a", "no", "a", "b"])` is (1, 1, 0, 0)."""
     labels, left = [1] * len(disfluent), len(original)
     for at in range(len(disfluent) - 1, -1, -1):
         if left and disfluent[at] == original[left - 1]:
@@ -93,7 +90,7 @@ def read(path: Path) -> tuple[list[Utterance], list[tuple[str, ...]], int]:
     try:
         rows = json.loads(Path(path).read_text(encoding="utf-8"))
         pairs = [
-            (words_of(row["original"]), words_of(row["disfluent"])) for row in rows.values()
+            [words_of(row[key]) for key in ("original", "disfluent")] for row in rows.values()
         ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = 'it must be JSON: {id: {"original": text, "disfluent": text}}'
@@ -113,12 +110,10 @@ def fluent(words: Sequence[str]) -> Utterance:
 
 
 class Vocabulary:
-    """Word numbers: 0 is padding, 1 the mask of pre-training, then frequent words, then
-    buckets.
+    """Word numbers: 0 is padding, 1 the mask of pre-training, then frequent words and buckets.
 
     A rare word gets the bucket of its hash (FNV-1a, 32 bits), so that the *same* rare word said
-    twice has the same number: a repetition stays visible. Unknown words are never an error.
-    """
+    twice has the same number: a repetition stays visible. Unknown words are never an error."""
 
     def __init__(self, words: Iterable[str], buckets: int = 200) -> None:
         self.words, self.buckets = tuple(words), buckets
@@ -139,9 +134,7 @@ class Vocabulary:
         if not 1 <= len(words) <= LONGEST:
             raise ValueError(f"1 to {LONGEST} words are allowed, got {len(words)}")
         if isinstance(words, str) or not all(isinstance(word, str) and word for word in words):
-            raise ValueError(
-                f"a list of words is needed, got {words!r:.60}: use words_of(text)"
-            )
+            raise ValueError(f"a list of words is needed, not {words!r:.60}: see words_of")
         first = 2 + len(self.words)
         return [self._numbers.get(word) or first + fnv1a(word) % self.buckets for word in words]
 

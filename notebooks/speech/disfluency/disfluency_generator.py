@@ -5,13 +5,12 @@ for Switchboard, as the article quotes it: half of the sentences of 10 to 13 (fl
 hold a disfluency, and longer ones more. We put one before each word with probability
     r = 1 - 0.5 ** (1 / 11.5),  so that  P(at least one in n words) = 1 - (1 - r) ** n,
 which is one half in the middle of that range. The shares of the kinds (`SHARES`), lengths and
-cue words are our choice, not hers; what is measured on these sentences is measured on our
-choice.
+cue words are our choice, not hers; what is measured on these sentences is measured on it.
+German sentences come from a small grammar of ours, `german.json`; nobody said them."""
 
-German sentences come from a small grammar of ours: they are generated, not transcribed.
-"""
-
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from disfl_labels import DISFLUENT, Utterance
@@ -24,25 +23,12 @@ ENGLISH = {
     "fillers": ("uh", "um", "er", "well", "you know", "i mean", "like"),
     "cues": ("uh", "um", "no", "sorry", "i mean", "no wait", "or rather", "actually"),
 }
-GERMAN = {
-    "fillers": ("äh", "ähm", "hm", "also", "na ja", "weißt du", "sozusagen"),
-    "cues": (
-        "äh",
-        "ähm",
-        "nein",
-        "quatsch",
-        "ich meine",
-        "nein warte",
-        "oder vielmehr",
-        "pardon",
-    ),
-}
+GERMAN = json.loads(Path(__file__).with_name("german.json").read_text(encoding="utf-8"))
 Alternatives = dict[str, tuple[str, ...]]
 
 
 def alternatives(texts: Sequence[Sequence[str]]) -> Alternatives:
-    """For each word, the words seen after it in `texts`: what a speaker might have said
-    there."""
+    """For each word, the words after it in `texts`: what a speaker might have said there."""
     found: dict[str, dict[str, None]] = {}
     for words in texts:
         for before, word in zip(("<s>", *words), words, strict=False):
@@ -60,8 +46,7 @@ def spoken(
     """The sentence as somebody might say it, an `Utterance` with kinds; never nested.
 
     `spoken(("who", "won"), rng, alternatives(texts))` may be "who uh who won". Removing the
-    disfluent words gives `words` back, whatever is drawn.
-    """
+    disfluent words gives `words` back, whatever is drawn."""
     if not 0 <= rate <= 1:
         raise ValueError(f"rate={rate}: a probability for each word is needed, 0 to 1")
     out: list[tuple[str, str]] = []
@@ -76,20 +61,11 @@ def spoken(
             kind = "fluent" if not taken else "repair" if offset else "repair onset"
             out.append((words[at + offset], kind))
         at += max(1, taken)
-    return Utterance(
-        tuple(word for word, _ in out),
-        tuple(int(kind in DISFLUENT) for _, kind in out),
-        tuple(kind for _, kind in out),
-    )
+    said, kinds = ([pair[at] for pair in out] for at in (0, 1))
+    return Utterance(tuple(said), tuple(int(k in DISFLUENT) for k in kinds), tuple(kinds))
 
 
-def _disfluency(
-    before: str,
-    ahead: Sequence[str],
-    rng: np.random.Generator,
-    others: Alternatives,
-    language: dict,
-) -> tuple[list[tuple[str, str]], int]:
+def _disfluency(before, ahead, rng, others, language) -> tuple[list[tuple[str, str]], int]:
     """Words and kinds to be said first, and how many of the words ahead are their repair."""
     kind = rng.choice(list(SHARES), p=list(SHARES.values()))
     if kind == "filler":
@@ -118,48 +94,14 @@ def _one(choice: Sequence[str], rng: np.random.Generator) -> str:
     return choice[int(rng.integers(len(choice)))]
 
 
-_PEOPLE = (
-    "der Bürgermeister|die Lehrerin|der Pilot|die Ärztin|mein Bruder|unsere Nachbarin|"
-    "der Chef|die Sängerin|der Bäcker|die Richterin|dein Onkel|die Trainerin"
-)
-_THINGS = (
-    "den Bericht|das Paket|die Rechnung|den Schlüssel|das Fahrrad|die Zeitung|"
-    "den Brief|das Auto|die Karte|den Kuchen|das Buch|die Lampe"
-)
-_TIMES = (
-    "am Montag|am Freitag|gestern|heute früh|im Sommer|vor zwei Jahren|letzte Woche|"
-    "um acht Uhr|am Abend|nach dem Essen"
-)
-_PLACES = (
-    "in Berlin|in Hamburg|auf dem Markt|im Büro|am Bahnhof|in der Schule|"
-    "bei uns|vor dem Haus|im Garten|in der Küche"
-)
-_DONE = "gekauft|gefunden|verloren|bezahlt|gebracht|verkauft|gesehen|vergessen|geholt|repariert"
-_ASKED = "wann|warum|wo|wie oft|mit wem|wieso"
-
-
 def german(rng: np.random.Generator) -> tuple[str, ...]:
     """One generated German sentence, 6 to 14 words in lower case."""
-    people, things, times, places, done, asked = (
-        slot.lower().split("|") for slot in (_PEOPLE, _THINGS, _TIMES, _PLACES, _DONE, _ASKED)
-    )
-    who, what, when, where, did, ask = (
-        _one(slot, rng) for slot in (people, things, times, places, done, asked)
-    )
-    forms = (
-        f"{ask} hat {who} {what} {where} {did}",
-        f"{who} hat {what} {when} {where} {did}",
-        f"{when} hat {who} {what} {did} und dann {where} {_one(done, rng)}",
-        f"ich glaube dass {who} {what} {where} {did} hat",
-        f"hat {who} {when} {what} oder {_one(things, rng)} {did}",
-        f"{where} wurde nichts {did} weil {who} {what} {when} {_one(done, rng)} hatte",
-    )
-    return tuple(_one(forms, rng).split())
+    said = {slot: [_one(some, rng), _one(some, rng)] for slot, some in GERMAN["slots"].items()}
+    return tuple(_one(GERMAN["forms"], rng).format(**said).lower().split())
 
 
 def german_parts(few: int, seed: int, tests: int = 300) -> dict[str, list[Utterance]]:
-    """Generated German of different sentences: "few" and as many "more" to learn from, and
-    "test"."""
+    """Generated German, all different: "few" and as many "more" to learn from, and "test"."""
     rng = np.random.default_rng(1000 + seed)
     texts = list(dict.fromkeys(german(rng) for _ in range(2 * few + 600 + tests)))
     others = alternatives(texts)

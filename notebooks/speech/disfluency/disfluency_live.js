@@ -31,6 +31,42 @@ function shown(found, ended, price) {
   return found.disfluent.map((value, at) => (first >= 0 && at >= first ? "open" : value > 0 ? "gone" : "kept"));
 }
 
+const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+// How many of the words, joined by spaces, have begun at this letter.
+function begun(words, letter) {
+  let count = 0;
+  for (let at = 0; count < words.length && at <= letter; count += 1) at += words[count].length + 1;
+  return count;
+}
+
+// An English voice of this machine: others send what they say to a server. Browsers list their voices late.
+async function localVoice(synth, patience = 1000) {
+  const known = () => synth?.getVoices().find((one) => one.localService && /^en\b/i.test(one.lang));
+  if (!synth) return null;
+  for (let waited = 0; waited < patience && !known(); waited += 50) await pause(50);
+  return known() ?? null;
+}
+
+// Says the words and keeps in `told` how many have begun (`heard`) and when it is `over`; or why it is `silent`.
+function speak(words, told, voice, synth = globalThis.speechSynthesis, patience = 2000) {
+  const said = Object.assign(new SpeechSynthesisUtterance(words.join(" ")), { voice, lang: voice.lang, rate: 0.9 });
+  const late = setTimeout(() => { told.silent ||= "the browser's voice did not begin"; }, patience);
+  said.onstart = () => { clearTimeout(late); told.started = performance.now(); };
+  said.onboundary = ({ charIndex }) => { told.heard = Math.max(told.heard ?? 0, begun(words, charIndex)); };
+  said.onend = () => { clearTimeout(late); told.over = true; };
+  said.onerror = ({ error }) => { clearTimeout(late); told.silent ||= `the browser's voice failed: ${error}`; };
+  synth.speak(said);
+}
+
+// Whether the next word, after `shown`, may be shown: when the voice has begun it, or, without one that says where it
+// is, by the clock. `ms`: since the last word was shown.
+function arrived(told, shown, ms, now = performance.now()) {
+  if (told.silent) return ms >= 280;
+  if (told.heard !== undefined || told.over) return told.over || told.heard > shown || ms >= 5000;
+  return told.started !== undefined && now - told.started >= 600 && ms >= 350; // it speaks, and marks no word
+}
+
 globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   const meta = JSON.parse(await tools.text(tools.model, "meta.json"));
   const numbers = vocabulary(meta.words, meta.buckets);
@@ -99,6 +135,10 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   done.append(ended, " the sentence has ended");
   const patience = make("input", { type: "range", id: "strike-patience", min: -2, max: 2, step: 0.25, value: 0 });
   const price = () => 2 ** -Number(patience.value);
+  const aloud = make("label", { className: "strike-done" });
+  const voice = make("input", { type: "checkbox", id: "strike-voice", checked: true });
+  aloud.append(voice, " with the voice of this machine");
+  const silence = make("p", { className: "strike-note", hidden: true });
   const line = make("p", { className: "strike-line" });
   const told = make("p", { className: "strike-told" });
   told.setAttribute("role", "status");
@@ -111,7 +151,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
     make("p", { className: "strike-note", textContent: "The network has read written questions only. In other sentences it "
       + "often strikes too much or too little: statements, a word said twice, a correction at the end." }),
     label("Patience: never wait (left) to wait long (right)", patience),
-    make("div", { className: "strike-buttons" }, [play, done]), line, told,
+    make("div", { className: "strike-buttons" }, [play, aloud, done]), silence, line, told,
     make("p", { className: "strike-note", textContent: "Struck through: to be removed. Dotted: the model waits. "
       + `int8 here and float32 in PyTorch differ by ${worst.toFixed(3)} at most, as probabilities over the examples.` }),
   ]));
@@ -138,6 +178,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   }
   async function read() {
     const mine = (turn += 1);
+    globalThis.speechSynthesis?.cancel();
     element.dataset.rests = "no";
     try {
       await show(typedWords(typed.value), ended.checked, mine);
@@ -148,16 +189,29 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   }
   async function playAll() {
     const mine = (turn += 1);
+    globalThis.speechSynthesis?.cancel();
     element.dataset.rests = "no";
     const words = typedWords(typed.value).slice(0, meta.longest);
     ended.checked = false;
-    for (let end = 1; end <= words.length && mine === turn; end += 1) {
-      await show(words.slice(0, end), false, mine);
-      await new Promise((resolve) => { setTimeout(resolve, 280); });
+    const said = { silent: voice.checked ? "" : "the voice is switched off" };
+    const speaker = voice.checked && words.length ? await localVoice(globalThis.speechSynthesis) : null;
+    if (mine !== turn) return;
+    if (speaker) speak(words, said, speaker);
+    else said.silent ||= "this browser has no English voice of its own";
+    for (let end = 0, last = performance.now(); end <= words.length && mine === turn;) {
+      silence.hidden = !said.silent;
+      silence.textContent = `Without sound, by a clock: ${said.silent}.`;
+      if (!arrived(said, end, performance.now() - last)) await pause(20);
+      else {
+        end += 1;
+        last = performance.now();
+        if (end <= words.length) await show(words.slice(0, end), false, mine);
+      }
     }
     if (mine !== turn) return;
     ended.checked = true;
     await show(words, true, mine);
+    element.dataset.said = said.silent || "aloud";
     element.dataset.rests = "yes";
   }
   choice.onchange = () => { typed.value = meta.examples[Number(choice.value)].text; playAll(); };

@@ -5,12 +5,12 @@ The bidirectional network reads a whole prefix, and reads all of it again when a
 because each word's state depends on all words. The *causal* one reads to the left only: the
 states of old words do not change, so keys and values are kept and a new word costs one row. A
 causal state cannot learn what comes behind its word, so its head looks back instead: at word i
-it labels the words i, i - 1, ... i - BACK + 1, and a word older than that keeps its last
-label.
+it labels the words i, i - 1, ... i - BACK + 1, and a word older than that keeps its last label.
 
 Shapes: B prefixes, N words, D width, H heads, K words that a state labels (1, or BACK if
 causal)."""
 
+import json
 import math
 from pathlib import Path
 
@@ -51,29 +51,14 @@ class Layer(nn.Module):
 class PrefixNetwork(nn.Module):
     """Words in, logits out; prefixes of a batch have one length, so nothing is padded.
 
-    `disfluent, wait = PrefixNetwork(900)(ids)`: ids (B, N) int64, both results (B, N, K)
-    float32."""
+    `disfluent, wait = PrefixNetwork(900)(ids)`: ids (B, N) int64, both (B, N, K) float32."""
 
-    def __init__(
-        self,
-        vocabulary: int,
-        width: int = 64,
-        layers: int = 2,
-        heads: int = 4,
-        causal: bool = False,
-    ) -> None:
+    def __init__(self, vocabulary: int, width=64, layers=2, heads=4, causal=False) -> None:
         super().__init__()
         if width % heads or min(vocabulary, width, layers, heads) < 1:
-            raise ValueError(
-                f"width={width}, heads={heads}: sizes above 0, width a multiple of heads"
-            )
-        self.sizes = {
-            "vocabulary": vocabulary,
-            "width": width,
-            "layers": layers,
-            "heads": heads,
-        }
-        self.causal, self.back = causal, BACK if causal else 1
+            why = "sizes above 0, width a multiple of heads"
+            raise ValueError(f"width={width}, heads={heads}, layers={layers}: {why}")
+        self.heads, self.causal, self.back = heads, causal, BACK if causal else 1
         self.word, self.place = nn.Embedding(vocabulary, width), nn.Embedding(LONGEST, width)
         self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
@@ -93,38 +78,25 @@ class PrefixNetwork(nn.Module):
         return self.disfluent(x_BND), self.wait(x_BND)
 
     def guess_words(self, ids_BN: Tensor) -> Tensor:
-        """Logits (B, N, V) of the words themselves, for masked pre-training; tied to the
-        table."""
-        return (
-            self.encode(ids_BN) @ self.word.weight.T * math.sqrt(1 / self.word.weight.shape[1])
-        )
+        """Logits (B, N, V) of the words, for masked pre-training; tied to the table."""
+        return self.encode(ids_BN) @ self.word.weight.T / math.sqrt(self.word.weight.shape[1])
 
-    @torch.inference_mode()
-    def step(self, id_B1: Tensor, cache: Cache | None, at: int) -> tuple[Tensor, Cache]:
+    def step(
+        self, id_B1: Tensor, cache: Cache | None, at: int | Tensor
+    ) -> tuple[Tensor, Cache]:
         """Disfluency logits (B, K) after one more word, number `at`, and the cache with it.
 
         Causal networks only: ValueError else, since a bidirectional state changes with each
         word."""
         if not self.causal:
             raise ValueError(
-                "a bidirectional network has no cache: each new word changes all states"
+                "a bidirectional network has no cache: a new word changes all states"
             )
         x_BND, new = self.word(id_B1) + self.place.weight[at], []
         for layer, old in zip(self.layers, cache or [None] * len(self.layers), strict=True):
             x_BND, kept = layer(x_BND, True, old)
             new.append(kept)
         return self.disfluent(self.norm(x_BND))[:, 0], new
-
-
-def attention_reference(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
-    """One head's attention in float64 loops: each word's mean of values, weighted by
-    exp(q·k/√D)."""
-    out = torch.zeros(q_ND.shape, dtype=torch.float64)
-    for i, q in enumerate(q_ND.double()):
-        weights = [math.exp(float(q @ k) / math.sqrt(len(q))) for k in k_ND.double()]
-        for weight, v in zip(weights, v_ND.double(), strict=True):
-            out[i] += weight / sum(weights) * v
-    return out
 
 
 def unrolled(logits_NK: Tensor) -> Tensor:
@@ -139,30 +111,17 @@ def unrolled(logits_NK: Tensor) -> Tensor:
     return found.masked_fill(j > i, -math.inf)
 
 
-def mib(network: nn.Module, bytes_each: float = 4) -> float:
-    """MiB of the parameters at so many bytes each."""
-    return sum(p.numel() for p in network.parameters()) * bytes_each / 2**20
-
-
 def save(networks: dict[str, PrefixNetwork], vocabulary: Vocabulary, path: Path) -> None:
-    """Networks in int8 with one float16 scale a row, and their vocabulary, as safetensors.
-
-    Vectors (norms, biases) stay float16. A weight moves by at most half a step of its row.
-    """
+    """Networks that are not causal in float16, and their vocabulary, as safetensors."""
     from safetensors.torch import save_file
 
-    kept: dict[str, Tensor] = {}
-    for name, network in networks.items():
-        for key, value in network.state_dict().items():
-            if value.dim() == 2:
-                scale = (value.abs().amax(1, keepdim=True) / 127).clamp(min=1e-6).half()
-                kept[f"{name}/{key}/scale"] = scale
-                value = (value / scale.float()).round().clamp(-127, 127).to(torch.int8)
-            kept[f"{name}/{key}"] = value if value.dtype == torch.int8 else value.half()
-    kept |= {f"{name}/causal": torch.tensor(int(n.causal)) for name, n in networks.items()}
-    kept |= {f"{name}/heads": torch.tensor(n.sizes["heads"]) for name, n in networks.items()}
-    words = {"words": " ".join(vocabulary.words), "buckets": str(vocabulary.buckets)}
-    save_file(kept, path, words)
+    states = {name: network.state_dict().items() for name, network in networks.items()}
+    kept = {
+        f"{name}/{key}": value.half() for name, state in states.items() for key, value in state
+    }
+    heads = {name: network.heads for name, network in networks.items()}
+    about = {"words": vocabulary.words, "buckets": vocabulary.buckets, "heads": heads}
+    save_file(kept, path, {"about": json.dumps(about)})
 
 
 def load(path: Path) -> tuple[dict[str, PrefixNetwork], Vocabulary]:
@@ -170,21 +129,13 @@ def load(path: Path) -> tuple[dict[str, PrefixNetwork], Vocabulary]:
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
-        kept = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        words = file.metadata()
-    vocabulary = Vocabulary(words["words"].split(), int(words["buckets"]))
-    found = {}
-    for name in sorted({key.split("/")[0] for key in kept}):
+        kept = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118
+        about = json.loads(file.metadata()["about"])
+    vocabulary, found = Vocabulary(about["words"], about["buckets"]), {}
+    for name, heads in about["heads"].items():
         part = {k.split("/", 1)[1]: v for k, v in kept.items() if k.startswith(f"{name}/")}
-        state = {}
-        for key, value in part.items():
-            if not key.endswith("/scale") and key not in ("causal", "heads"):
-                scale = part.get(f"{key}/scale")
-                state[key] = value.float() * (1 if scale is None else scale.float())
-        width = state["word.weight"].shape[1]
-        layers = len({key.split(".")[1] for key in state if key.startswith("layers.")})
-        heads = int(part["heads"])
-        network = PrefixNetwork(len(vocabulary), width, layers, heads, bool(part["causal"]))
-        network.load_state_dict(state)
-        found[name] = network.eval()
+        layers = len({key.split(".")[1] for key in part if key.startswith("layers.")})
+        sizes = len(vocabulary), part["word.weight"].shape[1], layers, heads
+        found[name] = PrefixNetwork(*sizes).eval()
+        found[name].load_state_dict(part)
     return found, vocabulary

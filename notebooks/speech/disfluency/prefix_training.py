@@ -1,5 +1,4 @@
-"""Training on prefixes: the loss as printed, why it cannot teach the wait head, and one that
-can.
+"""Training on prefixes: a loss that cannot teach the wait head to wait, and one that can.
 
 Chen et al. (2022) add three terms over the prefixes x_1 ... x_|x| of a sentence x; f gives the
 disfluency logits, g the wait logits, s is the sigmoid:
@@ -8,12 +7,13 @@ disfluency logits, g the wait logits, s is the sigmoid:
     s(g(x_i))_j
 
 with m_j = 1 where j < k, and k the first word with s(g) > 0.5. The mask m is a step: its
-gradient with respect to g is zero everywhere. So the second term, the only one with a reason
-to wait, never reaches the wait head, and the third pushes it down: the network stops waiting.
+gradient with respect to g is zero everywhere. So the second term, the only one with a reason to
+wait, never reaches the wait head, and the third pushes it down (Adam, which divides a slope by
+its size, does so at the paper's lambda, 1.5e-7, too). What waits remain no error has chosen.
 
-Two repairs, per word, with the error e of f held still and a lag of i - j + 1 (as printed a
-wait on the newest word is free). In both f learns from every prefix, as the all-prefix system
-does; else words that are hidden are no longer learned, so they are hidden for ever.
+Two repairs, per word, with the error e of f as a constant and a lag of i - j + 1 (as printed a
+wait on the newest word is free). In both f learns from every prefix; else words that are hidden
+are no longer learned, so they are hidden for ever.
 
     smooth      gamma e (1 - s(g)) + lambda lag s(g)
     logistic    gamma e softplus(-g) + lambda lag softplus(g)
@@ -30,10 +30,11 @@ Shapes: B prefixes of one length, N words. All sums are divided by the words of 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
-from disfl_labels import LONGEST, Utterance, Vocabulary
+from disfl_labels import LONGEST, Utterance, Vocabulary, fluent
 from prefix_network import PrefixNetwork, unrolled
 from torch import Tensor
 from torch.nn import functional as F
@@ -48,8 +49,7 @@ class Recipe:
     causal network), or with waits printed, smooth or logistic.
 
     `draws`: prefixes of each sentence in an epoch, beside the whole; None takes all of them.
-    `batch` is in words.
-    """
+    `batch` is in words. `new_head`: the wait head begins as PyTorch draws it."""
 
     kind: str = "logistic"
     epochs: int = 3
@@ -59,6 +59,7 @@ class Recipe:
     gamma: float = 1.9
     latency: float = 0.35
     dropout: float = 0.1
+    new_head: bool = False
 
 
 def term_weights(wait_BN: Tensor, kind: str) -> tuple[Tensor, Tensor]:
@@ -71,11 +72,8 @@ def term_weights(wait_BN: Tensor, kind: str) -> tuple[Tensor, Tensor]:
     return ((waits > 0.5).cumsum(1) == 0).to(waits.dtype), waits
 
 
-def wait_loss(
-    found: tuple[Tensor, Tensor], batch: Batch, recipe: Recipe
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The three terms, weighted, for logits (B, N) of both heads; see the head of this
-    module."""
+def wait_loss(found: tuple[Tensor, Tensor], batch: Batch, recipe: Recipe) -> tuple[Tensor, ...]:
+    """The three terms, weighted, for logits (B, N) of both heads; see the module's head."""
     (logits_BN, wait_BN), (_, labels_BN, whole_B) = found, batch
     ours, size, count = recipe.kind != "printed", logits_BN.shape[1], labels_BN.numel()
     entropy_BN = F.binary_cross_entropy_with_logits(logits_BN, labels_BN, reduction="none")
@@ -85,44 +83,14 @@ def wait_loss(
     first = entropy_BN if ours else entropy_BN * whole_B1
     second = shown_BN * (entropy_BN.detach() if ours else entropy_BN) * (1 - whole_B1)
     late = lag_N * held_BN * (1 - whole_B1)
-    return (
-        first.sum() / count,
-        recipe.gamma * second.sum() / count,
-        recipe.latency * late.sum() / count,
-    )
-
-
-def wait_loss_reference(
-    logits: list[float], waits: list[float], labels: list[int], whole: bool, recipe: Recipe
-) -> float:
-    """The loss of one prefix in plain Python floats, not divided by its words."""
-    from math import exp, log
-
-    total, stopped, size = 0.0, False, len(logits)
-    for j, (z, g, y) in enumerate(zip(logits, waits, labels, strict=True)):
-        error, s = log(1 + exp(-z if y else z)), 1 / (1 + exp(-g))
-        stopped = stopped or s > 0.5
-        shown, held, lag = float(not stopped), s, size - 1 - j
-        if recipe.kind != "printed":
-            lag += 1
-            shown, held = 1 - s, s
-        if recipe.kind == "logistic":
-            shown, held = log(1 + exp(-g)), log(1 + exp(g))
-        total += error if whole or recipe.kind != "printed" else 0
-        if not whole:
-            total += recipe.gamma * shown * error + recipe.latency * lag * held
-    return total
+    terms = first, recipe.gamma * second, recipe.latency * late
+    return tuple(term.sum() / count for term in terms)
 
 
 def batches(
-    utterances: Sequence[Utterance],
-    vocabulary: Vocabulary,
-    recipe: Recipe,
-    rng: np.random.Generator,
-    device: torch.device | str = "cpu",
+    utterances: Sequence[Utterance], vocabulary: Vocabulary, recipe: Recipe, rng, device="cpu"
 ) -> Iterator[Batch]:
-    """One epoch in random order: prefixes of one length each, whole sentences only if
-    `full`."""
+    """One epoch in random order: prefixes of one length each; whole sentences, if `full`."""
     by_length = defaultdict(list)
     for utterance in utterances:
         size = len(utterance.words)
@@ -152,14 +120,10 @@ def loss_of(network: PrefixNetwork, batch: Batch, recipe: Recipe) -> Tensor:
     """The training loss of one batch for the recipe's kind."""
     disfluent, wait = network(batch[0])
     if network.causal:  # one pass over a sentence gives the labels of all its prefixes
-        back = min(network.back, batch[1].shape[1])
-        terms = [
-            F.binary_cross_entropy_with_logits(
-                disfluent[:, k:, k], batch[1][:, : batch[1].shape[1] - k], reduction="sum"
-            )
-            for k in range(back)
-        ]
-        return sum(terms) / (back * batch[1].numel())
+        (_, size), back = batch[1].shape, min(network.back, batch[1].shape[1])
+        pairs = ((disfluent[:, k:, k], batch[1][:, : size - k]) for k in range(back))
+        error = partial(F.binary_cross_entropy_with_logits, reduction="sum")
+        return sum(error(*pair) for pair in pairs) / (back * batch[1].numel())
     if recipe.kind in ("full", "prefixes"):
         return F.binary_cross_entropy_with_logits(disfluent[..., 0], batch[1])
     return sum(wait_loss((disfluent[..., 0], wait[..., 0]), batch, recipe))
@@ -167,13 +131,14 @@ def loss_of(network: PrefixNetwork, batch: Batch, recipe: Recipe) -> Tensor:
 
 def train(
     network: PrefixNetwork,
-    utterances: Sequence[Utterance],
+    utterances: Sequence[Utterance] | Callable[[np.random.Generator], Sequence[Utterance]],
     vocabulary: Vocabulary,
     recipe: Recipe,
     seed: int = 0,
     loss: Callable = loss_of,
 ) -> list[float]:
     """The mean loss of each epoch; the network is trained in place and left in evaluation mode.
+    `utterances` may be a function that draws them anew for each epoch.
 
     Adam with a rate that falls in a line to zero. Word dropout (`recipe.dropout`) sends a word
     to a random bucket-or-word number, all its copies in the prefix alike, so that repetition
@@ -182,11 +147,14 @@ def train(
         raise ValueError(f"kind={recipe.kind!r}: {', '.join(KINDS)} are allowed")
     rng, where = np.random.default_rng(seed), next(network.parameters()).device
     torch.manual_seed(seed)
+    if recipe.new_head:
+        network.wait.reset_parameters()
     optimiser = torch.optim.AdamW(network.parameters(), lr=recipe.rate, weight_decay=0.01)
     network.train()
     means = []
     for epoch in range(recipe.epochs):
-        made = list(batches(utterances, vocabulary, recipe, rng, where))
+        rows = utterances(rng) if callable(utterances) else utterances
+        made = list(batches(rows, vocabulary, recipe, rng, where))
         total = torch.zeros((), device=where)
         for at, (ids, labels, whole) in enumerate(made):
             for group in optimiser.param_groups:
@@ -215,16 +183,12 @@ def renamed(ids_BN: Tensor, size: int, share: float) -> Tensor:
 
 
 def pretrain(
-    network: PrefixNetwork,
-    texts: Sequence[Utterance],
-    vocabulary: Vocabulary,
-    epochs: int = 3,
-    seed: int = 0,
+    network: PrefixNetwork, texts, vocabulary: Vocabulary, epochs: int = 3, seed: int = 0
 ) -> list[float]:
     """Masked pre-training in miniature: 15 % of the words are hidden and guessed (BERT's task).
 
-    Labels are not read. Returns the mean loss of each epoch, in nats for each hidden word.
-    """
+    `texts` are as `train`'s utterances, whose labels are not read. Returns the mean loss of
+    each epoch, in nats for each hidden word."""
 
     def guess(network: PrefixNetwork, batch: Batch, recipe: Recipe) -> Tensor:
         ids = batch[0]
@@ -244,9 +208,8 @@ def logits(
     vocabulary: Vocabulary,
     tokens=16384,
 ) -> list[tuple[Tensor, Tensor]]:
-    """For each utterance both heads' logits as (N, N): row i holds prefix i + 1, minus
-    infinity beyond it. A causal network needs one pass a sentence, a bidirectional one a pass
-    a prefix."""
+    """For each utterance both heads' logits as (N, N): row i holds prefix i + 1, minus infinity
+    beyond it. A causal network needs a pass a sentence, a bidirectional one a pass a prefix."""
     where = next(network.parameters()).device
     coded = [vocabulary(u.words) for u in utterances]
     if network.causal:
@@ -274,11 +237,9 @@ def final_labels(
     """The labels of whole sentences, one pass each."""
     where, found = next(network.parameters()).device, []
     for u in utterances:
-        z = network(torch.tensor([vocabulary(u.words)], device=where))[0][0]
-        if network.causal:
-            found.append([int(x > 0) for x in unrolled(z)[-1]])
-        else:
-            found.append([int(x > 0) for x in z[:, 0]])
+        z_NK = network(torch.tensor([vocabulary(u.words)], device=where))[0][0]
+        z_N = unrolled(z_NK)[-1] if network.causal else z_NK[:, 0]
+        found.append((z_N > 0).int().tolist())
     return found
 
 
@@ -286,6 +247,6 @@ def self_labelled(
     teacher: PrefixNetwork, texts: Sequence[Sequence[str]], vocabulary: Vocabulary
 ) -> list[Utterance]:
     """The texts with the teacher's labels: what a student is trained on (self-training)."""
-    bare = [Utterance(tuple(w), (0,) * len(w), ("fluent",) * len(w)) for w in texts]
+    bare = [fluent(words) for words in texts]
     labels = final_labels(teacher, bare, vocabulary)
     return [replace(u, labels=tuple(y)) for u, y in zip(bare, labels, strict=True)]

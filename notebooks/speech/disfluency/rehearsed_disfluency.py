@@ -34,7 +34,6 @@ def _step(sizes, device, rows, sends=False):
     ids = torch.randint(2, VOCABULARY, (max(64, sizes["tests"] // 4), WORDS)).to(device)
     labels = torch.zeros(ids.shape, device=device)
     whole = torch.zeros(len(ids), dtype=torch.bool, device=device)
-
     there = ids.cpu()
 
     def step():

@@ -11,9 +11,8 @@ is what is said of word j when i + 1 words are known: 1 disfluent, 0 fluent, Non
     average waiting time     words from k until k first gets any label (labelled k only)
     first-time detection     words from the repair's onset until its edit is first noticed
 
-Choices that the paper leaves open: a first label after waiting is no edit, a label that is
-taken back to "wait" is one; an edit noticed before its repair begins has first-time detection
-0."""
+Choices that the paper leaves open: a first label after waiting is no edit, one that is taken
+back to "wait" is; an edit noticed before its repair begins has first-time detection 0."""
 
 import math
 from collections import defaultdict
@@ -30,24 +29,21 @@ Predictions = Sequence[Sequence[Label]]
 def checked(predictions: Predictions, gold: Sequence[int]) -> int:
     """The number of words; ValueError unless each prefix has its list of labels, 0, 1 or None
     (in `gold` 0 or 1)."""
-    lengths = [len(row) for row in predictions]
-    if lengths != list(range(1, len(gold) + 1)):
+    size, lengths = len(gold), [len(row) for row in predictions]
+    if lengths != list(range(1, size + 1)):
         raise ValueError(
-            f"{len(gold)} gold labels need prefixes of 1, 2 ... {len(gold)} labels, got lengths "  # noqa: E501
+            f"{size} gold labels need prefixes of 1, 2 ... {size} labels, got lengths "
             f"{lengths[:8]}: one list for each word that arrives"
         )
-    bad = [x for row in predictions for x in row if x is not None and x not in (0, 1)]
-    if bad or any(x not in (0, 1) for x in gold):
-        got = bad[0] if bad else next(x for x in gold if x not in (0, 1))
-        raise ValueError(
-            f"label {got!r}: 0 and 1 are allowed, and None for wait in predictions"
-        )
-    return len(gold)
+    bad = [x for row in predictions for x in row if x not in (0, 1, None)]
+    if bad := bad + [x for x in gold if x not in (0, 1)]:
+        why = "0 and 1 are allowed, and None for wait in predictions"
+        raise ValueError(f"label {bad[0]!r}: {why}")
+    return size
 
 
 def counts(predictions: Predictions, gold: Sequence[int]) -> tuple[int, int, int, int, int]:
-    """(both disfluent, called so wrongly, missed, labels given, labels possible) over all (i,
-    j)."""
+    """(both disfluent, wrongly so called, missed, labels given, possible) over all (i, j)."""
     size = checked(predictions, gold)
     pairs = [(x, gold[j]) for row in predictions for j, x in enumerate(row) if x is not None]
     hit = sum(1 for x, y in pairs if x == y == 1)
@@ -64,11 +60,8 @@ def _f1(hit: float, wrong: float, missed: float) -> tuple[float, float, float]:
 
 
 def streaming_f1(predictions: Predictions, gold: Sequence[int]) -> float:
-    """F1 of the disfluent words over all prefixes, waits left out; NaN where nothing is
-    counted.
-
-    `streaming_f1([[0], [None, 1]], [0, 1])` is 1.0.
-    """
+    """F1 of the disfluent words over all prefixes, waits left out; NaN where none is counted:
+    `streaming_f1([[0], [None, 1]], [0, 1])` is 1.0."""
     return _f1(*counts(predictions, gold)[:3])[2]
 
 
@@ -106,9 +99,8 @@ def waiting_times(predictions: Predictions, gold: Sequence[int]) -> list[int | N
 
 
 def onset_times(predictions: Predictions, gold: Sequence[int]) -> list[int]:
-    """For each run of disfluent words with a word behind it: how many words after that one
-    (the repair's onset) any word of the run is first called disfluent, at least 0; noticed
-    runs only."""
+    """For each noticed run of disfluent words with a word behind it: how many words after that
+    one (the repair's onset) any word of the run is first called disfluent, at least 0."""
     size, found = checked(predictions, gold), []
     for first, onset in runs(gold):
         at = [i for i in range(first, size) if 1 in predictions[i][first:onset]]
@@ -141,8 +133,7 @@ class Scores:
     """The scores of many utterances: words pooled, edit overhead as mean over utterances.
 
     `final_f1` is that of the last prefix alone; `strict_f1` counts waits on disfluent words as
-    misses; `waits` has the mean wait by kind of word. Times are in words, shares from 0 to 1.
-    """
+    misses; `waits` has the mean wait by kind of word. Times are in words."""
 
     f1: float
     precision: float

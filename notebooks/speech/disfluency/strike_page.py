@@ -1,5 +1,5 @@
-"""The network in the reader's browser: ONNX in int8, and what the page's script needs beside
-it."""
+"""The network in ONNX: in int8 for the reader's browser, with what the page's script needs
+beside it, and, for the race, one step of the cached network."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from disfl_labels import LONGEST, Utterance, Vocabulary
+from disfl_labels import LONGEST, Vocabulary, fluent, words_of
 from prefix_network import PrefixNetwork
 from prefix_training import logits
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 MIME = "application/vnd.rebuilt.live+json"
 
 
-class _Bare(nn.Module):
+class _Prefix(nn.Module):
     """The network with results of shape (1, N), as the script reads them."""
 
     def __init__(self, network: PrefixNetwork) -> None:
@@ -31,6 +31,15 @@ class _Bare(nn.Module):
         return disfluent[..., 0], wait[..., 0]
 
 
+class _Step(_Prefix):
+    """One more word: `PrefixNetwork.step` with the keys and values as plain tensors."""
+
+    def forward(self, id_11: Tensor, at_1: Tensor, *old: Tensor) -> tuple[Tensor, ...]:
+        cache = list(zip(old[::2], old[1::2], strict=True))
+        found, new = self.network.step(id_11, cache, at_1)
+        return found, *(part for pair in new for part in pair)
+
+
 def onnx(network: PrefixNetwork, int8: bool = True) -> bytes:
     """A bidirectional network as the bytes of an ONNX file for 1 to 96 words.
 
@@ -39,20 +48,39 @@ def onnx(network: PrefixNetwork, int8: bool = True) -> bytes:
     rounded on the fly: without VNNI a processor adds two products in 16 bits, which those of 8
     bits overflow."""
     if network.causal:
-        raise ValueError("a causal network is not exported: the page reads the whole prefix")
+        raise ValueError("a causal network reads word by word: `onnx_step` exports that")
+    given = {"ids": torch.arange(7)[None]}
+    return _exported(_Prefix(network), given, {"ids": 1}, {"disfluent": 1, "wait": 1}, int8)
+
+
+def onnx_step(network: PrefixNetwork) -> bytes:
+    """One step of a causal network as the bytes of an ONNX file.
+
+    Inputs `id` (1, 1) and `at` (1,) int64, and for each layer `key0`, `value0` … (1, H, words
+    so far, D/H) float32; outputs `disfluent` (1, K), and `new_key0` … with the word in them."""
+    if not network.causal:
+        raise ValueError("a bidirectional network has no step: `onnx` exports its reading")
+    heads, width = network.heads, network.word.weight.shape[1]
+    names = [f"{kind}{at}" for at in range(len(network.layers)) for kind in ("key", "value")]
+    given = {"id": torch.tensor([[2]]), "at": torch.tensor([3])}
+    given |= {name: torch.zeros(1, heads, 3, width // heads) for name in names}
+    told = {"disfluent": None} | {f"new_{name}": 2 for name in names}
+    return _exported(_Step(network), given, dict.fromkeys(names, 2), told, int8=False)
+
+
+def _exported(module: nn.Module, given: dict, free: dict, told: dict, int8: bool) -> bytes:
+    """The module as ONNX; `free` and `told` have the axis of each input and output whose length
+    is left free."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    names = {"input_names": ["ids"], "output_names": ["disfluent", "wait"]}
-    names["dynamic_axes"] = {name: {1: "words"} for name in ("ids", "disfluent", "wait")}
+    axes = {name: {axis: "words"} for name, axis in free.items()}
+    axes |= {name: {axis: "more"} for name, axis in told.items() if axis is not None}
+    names = {"input_names": [*given], "output_names": [*told], "dynamic_axes": axes}
+    how = {"dynamo": False, "opset_version": 17}  # the newer exporter leaves no length free
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # the exporter that leaves lengths free is called legacy
+        warnings.simplefilter("ignore")  # this one is called legacy
         whole, small = Path(folder) / "whole.onnx", Path(folder) / "small.onnx"
-        example = torch.arange(7)[None]
-        torch.onnx.export(
-            _Bare(network).eval(), (example,), whole, dynamo=False, opset_version=17, **names
-        )
+        torch.onnx.export(module.eval(), tuple(given.values()), whole, **how, **names)
         if int8:
             logging.disable(logging.WARNING)  # a hint on preparing images
             how = {"weight_type": QuantType.QInt8, "per_channel": True, "reduce_range": True}
@@ -61,39 +89,22 @@ def onnx(network: PrefixNetwork, int8: bool = True) -> bytes:
         return (small if int8 else whole).read_bytes()
 
 
-class LivePage:
-    """The live model of a page: displayed, it shows `html` and hands its `files`, bytes by
-    name, to the press."""
-
-    def __init__(self, name: str, files: dict[str, bytes], html: str) -> None:
-        self.name, self.files, self.html = name, files, html
-
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        told = {}
-        for name, content in self.files.items():
-            text = base64.b64encode(content).decode()
-            told[name] = {"sha256": hashlib.sha256(content).hexdigest(), "base64": text}
-        pack = {"name": self.name, "files": told}
-        return {"text/html": self.html, "text/plain": "a live model", MIME: pack}
-
-
-def live_page(
+def live_pack(
     network: PrefixNetwork, vocabulary: Vocabulary, examples: Sequence[str], html: str
-) -> LivePage:
-    """The `LivePage` of a network with a wait head; `examples` are texts to play, and the pack
-    holds PyTorch's logits of them, for the page to compare itself with."""
-    from disfl_labels import words_of
-
+) -> dict[str, object]:
+    """What a cell displays as the live model of a page: `html` and, for the press, the files of
+    a network with a wait head. `examples` are texts to play, with PyTorch's logits of them, for
+    the page to compare itself with."""
     told = []
     for text in examples:
-        words = words_of(text)
-        row = Utterance(words, (0,) * len(words), ("fluent",) * len(words))
+        row = fluent(words_of(text))
         both = [z[-1].tolist() for z in logits(network.cpu(), [row], vocabulary)[0]]
-        ids = vocabulary(words)
+        ids = vocabulary(row.words)
         told.append({"text": text, "ids": ids, "disfluent": both[0], "wait": both[1]})
     meta = {"words": vocabulary.words, "buckets": vocabulary.buckets, "longest": LONGEST}
-    files = {
-        "strike.onnx": onnx(network),
-        "meta.json": json.dumps(meta | {"examples": told}).encode(),
-    }
-    return LivePage("strike", files, html)
+    meta = json.dumps(meta | {"examples": told}).encode()
+    files = {}
+    for name, content in {"strike.onnx": onnx(network), "meta.json": meta}.items():
+        text = base64.b64encode(content).decode()
+        files[name] = {"sha256": hashlib.sha256(content).hexdigest(), "base64": text}
+    return {"text/html": html, MIME: {"name": "strike", "files": files}}

@@ -1,22 +1,26 @@
-"""The study of five systems, the printed loss and a causal network, each trained from every
-seed on one draw of the data.
+"""The study of five systems, the printed loss, a list of fillers, and a causal network; and the
+networks that the page loads, three arms of its first seed.
 
     make study CHAPTERS=speech/disfluency STUDY=systems
+    python -m study_disfluency disfluency_networks.safetensors
 
-The wait head goes on from the all-prefix network, so it has read more. One network answers at
+A seed draws the sentences of dev and test, and what the generator makes of them; of the
+training questions it makes something else in each epoch. Test questions ask about other texts
+than those of train and dev, which share theirs; one question that stands in two parts is left
+out.
+
+The wait head goes on from the network of prefixes, so it has read more. One network answers at
 all prices of waiting, so the price is set after training, by a rule that looks at the dev part
-alone: the smallest of `PRICES` at which the head waits no longer than a look-ahead of one, on
-average.
-
-Parts are held apart by their cleaned sentences. Dev and train of Disfl-QA ask about the same
-texts (their ids begin alike); test asks about others.
+alone: the smallest of `PRICES` at which the head waits no longer than a look-ahead of one.
 """
 
+import copy
 import math
+import sys
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import disfl_labels as dl
 import disfluency_generator as dg
@@ -38,65 +42,55 @@ CURVES = {  # (look-ahead, price of waiting beside the rule's), read from one ne
     "ahead": tuple((ahead, 1.0) for ahead in range(5)),
     "doubt": tuple((None, math.exp(-sure)) for sure in (0.2, 0.4, 0.7, 1, 1.4, 1.8, 2.2, 2.6)),
 }
-FULL = pt.Recipe("full", epochs=24, dropout=0.2)  # as many readings as three a sentence
-PREFIXES = pt.Recipe("prefixes", epochs=8, draws=2, dropout=0.2)
+FULL = pt.Recipe("full", epochs=96, dropout=0.2)
+HALF = replace(FULL, epochs=48)  # for what is compared at half the readings
+PREFIXES = pt.Recipe("prefixes", epochs=32, draws=2, dropout=0.2)  # as many readings
 WAITING = pt.Recipe("logistic", epochs=4, draws=2, batch=1024, dropout=0.2)
+PRINTED = {  # the loss as the paper prints it: our price, the paper's, a head that is not zero
+    "printed ours": replace(WAITING, kind="printed"),
+    "printed paper": replace(WAITING, kind="printed", latency=1.5e-7),
+    "printed default": replace(WAITING, kind="printed", latency=1.5e-7, new_head=True),
+}
 WORDS, BUCKETS = 1200, 200
+SHIPPED = ("full", "prefixes", "wait")
 STARTS = {"new": {}, "new causal": {"causal": True}, "narrow": {"width": 32}}
+ORDINARY = Path(__file__).with_name("ordinary_sentences.json")
 
-
-class Guess(NamedTuple):
-    """Masked pre-training, for so many epochs; no label is read."""
-
-    epochs: int
-
-
-class Lessons(NamedTuple):
-    """What an arm learns from; `bare` are texts whose labels nobody knows."""
-
-    utterances: list[dl.Utterance]
-    vocabulary: dl.Vocabulary
-    bare: Sequence[Sequence[str]] = ()
+Guess = namedtuple("Guess", "epochs")  # masked pre-training; no label is read
+# What an arm learns from: utterances, the numbers of their words, texts whose labels nobody
+# knows (bare), and texts that the generator says anew in each epoch.
+Lessons = namedtuple("Lessons", "utterances vocabulary bare said", defaults=((), ()))
+# What is learned from and judged on; dev holds real and made (generated) utterances.
+World = namedtuple("World", "train said dev real made vocabulary")
 
 
 @dataclass(frozen=True)
 class Labeller:
-    """A network, the numbers of its words, and the price of waiting that was chosen for it."""
+    """A network (None: the list of fillers), its words' numbers, the price chosen for it."""
 
-    network: pn.PrefixNetwork
+    network: pn.PrefixNetwork | None
     vocabulary: dl.Vocabulary
     price: float | None = None
 
 
-@dataclass(frozen=True)
-class World:
-    """What is learned from and judged on; `dev` holds real and made (generated) utterances."""
-
-    train: list[dl.Utterance]
-    dev: list[dl.Utterance]
-    real: list[dl.Utterance]
-    made: list[dl.Utterance]
-    vocabulary: dl.Vocabulary
-
-
 def world(folder: Path, sentences: int | None = None, tests: int = 300, seed: int = 0) -> World:
-    """The world of a page or a study: labelled questions, fluent originals as negatives, and
-    originals said anew by the generator. Real test: questions, and half as many other
-    originals."""
-    rng = np.random.default_rng(seed)
+    """The world of a page or a study: labelled questions, a third of their originals as
+    negatives, and all originals for the generator to say. Real test: `tests` questions and half
+    as many other originals, at random; made: what the generator makes of these questions."""
+    rng, held, parts = np.random.default_rng(seed), set(), {}
     labelled, originals, _ = dl.read(folder / "train.json")
     others = dg.alternatives(originals)
-    order = rng.permutation(len(labelled))[:sentences]
-    train = [labelled[at] for at in order]
-    train += [dg.spoken(originals[at], rng, others) for at in order]
-    train += [dl.fluent(originals[at]) for at in order[: len(order) // 3]]
-    parts = {}
     for name in ("dev", "test"):
         rows, fluent, _ = dl.read(folder / f"{name}.json")
-        real = rows[:tests] + [dl.fluent(w) for w in fluent[tests : tests + tests // 2]]
-        parts[name] = real, [dg.spoken(w, rng, others) for w in fluent[:tests]]
+        asked, rest = np.split(rng.permutation(len(rows))[: tests + tests // 2], [tests])
+        real = [rows[at] for at in asked] + [dl.fluent(fluent[at]) for at in rest]
+        parts[name] = real, [dg.spoken(fluent[at], rng, others) for at in asked]
+        held |= set(fluent)
+    order = [at for at in rng.permutation(len(labelled)) if originals[at] not in held]
+    train, said = zip(*((labelled[at], originals[at]) for at in order[:sentences]), strict=True)
+    train += tuple(map(dl.fluent, said[: len(said) // 3]))
     vocabulary = dl.Vocabulary.of([u.words for u in labelled], WORDS, BUCKETS)
-    return World(train, sum(parts["dev"], []), *parts["test"], vocabulary)
+    return World([*train], [*said], sum(parts["dev"], []), *parts["test"], vocabulary)
 
 
 def started(w: World | Lessons, seed: int, causal=False, width: int = 64) -> pn.PrefixNetwork:
@@ -114,15 +108,12 @@ def read(found: list, part: list[dl.Utterance], look_ahead, price: float = 1.0) 
 
 
 def price(waits: dict[float, float], limit: float) -> float:
-    """The rule: the smallest price with a mean wait of `limit` or less; the largest if none.
-
-    `price({0.1: 2.0, 0.2: 0.9, 0.4: 0.1}, 1.0)` is 0.2."""
+    """The rule: the smallest price with a mean wait of `limit` or less; the largest if none."""
     return min((p for p, wait in waits.items() if wait <= limit), default=max(waits))
 
 
 def calibrated(made: Labeller, dev: list[dl.Utterance]) -> Labeller:
-    """The labeller with its price by the rule; the wait head's bias is moved so that zero is
-    its threshold."""
+    """The labeller with its price by the rule, and that as its wait head's threshold."""
     found, latency = pt.logits(made.network, dev, made.vocabulary), WAITING.latency
     waits = {p: read(found, dev, None, p / latency).waiting for p in PRICES}
     cost = price(waits, read(found, dev, 1).waiting)
@@ -131,23 +122,26 @@ def calibrated(made: Labeller, dev: list[dl.Utterance]) -> Labeller:
 
 
 def begin(word: str, job: Job) -> Labeller:
-    """A new network, of the kind that the word names."""
-    network = started(job.train, job.seed, **STARTS[word])
-    return Labeller(network, job.train.vocabulary)
+    """A new network, of the kind that the word names, or the list."""
+    if word == "list":
+        return Labeller(None, dl.Vocabulary([]))
+    return Labeller(started(job.train, job.seed, **STARTS[word]), job.train.vocabulary)
 
 
 def fit(job: Job) -> Labeller:
     """The first start after training; others, if there are any, label the bare texts first."""
     made, *teachers = (job.start,) if isinstance(job.start, Labeller) else job.start
-    (rows, vocabulary, bare), recipe = job.train, job.arm.loss
-    if isinstance(recipe, Guess):
-        pt.pretrain(made.network, rows, vocabulary, recipe.epochs, job.seed)
-        return made
+    (rows, vocabulary, bare, said), recipe = job.train, job.arm.loss
     for teacher in teachers:
         rows = rows + pt.self_labelled(teacher.network, bare, vocabulary)
+    others = dg.alternatives(said)
+    drawn = lambda rng: rows + [dg.spoken(text, rng, others) for text in said]  # noqa: E731
+    if isinstance(recipe, Guess):
+        pt.pretrain(made.network, drawn, vocabulary, recipe.epochs, job.seed)
+        return made
     if "readings" in job.sizes:
         recipe = replace(recipe, epochs=max(1, job.sizes["readings"] // len(rows)))
-    pt.train(made.network, rows, vocabulary, recipe, job.seed)
+    pt.train(made.network, drawn, vocabulary, recipe, job.seed)
     return calibrated(made, job.choice) if job.choice else made
 
 
@@ -156,6 +150,9 @@ def judge(made: Labeller, rows: list[dl.Utterance], job: Job) -> dict:
     setting = job.arm.setting
     if not setting:
         return {"prices": [made.price] if made.price else []}
+    if not made.network:
+        told = ss.score([ws.floor_predictions(u.words) for u in rows], rows)
+        return {key: getattr(told, key) for key in KEPT}
     found = pt.logits(made.network, rows, made.vocabulary)
     if tries := setting.get("readings"):
         if setting["doubt"]:
@@ -163,63 +160,66 @@ def judge(made: Labeller, rows: list[dl.Utterance], job: Job) -> dict:
         many = [read(found, rows, *one) for one in tries]
         return {key: [getattr(told, key) for told in many] for key in DRAWN}
     told = read(found, rows, setting["ahead"], setting.get("price", 1.0))
-    kinds = told.waits if setting["ahead"] is None else {}
-    waits = {f"wait_{kind}": wait for kind, wait in kinds.items()}
+    kinds = dl.KINDS if setting["ahead"] is None else ()  # one may have no word in a draw
+    waits = {f"wait_{kind}": told.waits.get(kind, math.nan) for kind in kinds}
     return {key: getattr(told, key) for key in KEPT} | waits
 
 
 def parts(seed: int, sizes: dict) -> dict[str, Part]:
-    """What is learned from and judged on, the same for all seeds."""
-    w = world(data.fetch("disfl_qa"), sizes["sentences"], sizes["tests"])
+    """What is learned from and judged on; ordinary sentences are the same for all seeds."""
+    w = world(data.fetch("disfl_qa"), sizes["sentences"], sizes["tests"], seed)
     tests = {name: part(getattr(w, name)) for name in ("dev", "real", "made")}
-    return {"train": part(w.train, w.vocabulary), **tests}
+    tests["typed"] = part(dl.read(ORDINARY)[0])
+    return {"train": part(w.train, w.vocabulary, said=w.said), **tests}
 
 
-def part(rows: list[dl.Utterance], vocabulary=None, bare: Sequence = ()) -> Part:
-    """Lessons, or, without a vocabulary, utterances to be judged on; the units are the cleaned
-    sentences."""
-    units = [" ".join(u.cleaned) for u in rows] + [" ".join(u.cleaned) for u in bare]
+def part(rows: list[dl.Utterance], vocabulary=None, bare: Sequence = (), said=()) -> Part:
+    """Lessons, or, without a vocabulary, utterances to judge; units are cleaned sentences."""
+    units = [" ".join(u.cleaned) for u in [*rows, *bare]] + [" ".join(text) for text in said]
     texts = [u.words for u in bare]
-    return Part(Lessons(rows, vocabulary, texts) if vocabulary else rows, units)
+    return Part(Lessons(rows, vocabulary, texts, said) if vocabulary else rows, units)
 
 
 def reading(start: str, ahead: int | None, **more) -> Arm:
     """An arm that reads prefixes with a look-ahead, or (None) by its wait head."""
-    return Arm(start=start, setting={"ahead": ahead}, test=("real", "made"), **more)
+    return Arm(start=start, setting={"ahead": ahead}, test=TESTS, **more)
 
 
+TESTS = ("real", "made", "typed")
 SYSTEMS = {
     "pretrained": Arm(train="train", loss=Guess(1), test=("real",)),
     "full": Arm(start="pretrained", train="train", loss=FULL, test=("real",)),
     "prefixes": Arm(start="pretrained", train="train", loss=PREFIXES, test=("real",)),
     "wait": Arm(start="prefixes", train="train", choice="dev", loss=WAITING, test=("real",)),
     **{name: reading(*how) for name, how in ws.SYSTEMS.items()},
-    "printed": reading("prefixes", None, train="train", loss=replace(WAITING, kind="printed")),
-    "causal": reading("new causal", 0, train="train", loss=replace(FULL, kind="causal")),
-    "cold prefixes": reading("new", 0, train="train", loss=PREFIXES),
+    "floor": reading("list", 0),
+    "causal": reading("new causal", 0, train="train", loss=replace(HALF, kind="causal")),
+    "cold prefixes": reading("new", 0, train="train", loss=replace(PREFIXES, epochs=16)),
     "full look-ahead 1": reading("full", 1),
     "full look-ahead 2": reading("full", 2),
     "own look-ahead 1": reading("wait", 1),  # the wait head's network without its wait head
+    "wait head never": reading("wait", 0),
 }
+for _name, _loss in PRINTED.items():
+    _head = Arm(start="prefixes", train="train", loss=_loss, test=("real",))
+    SYSTEMS |= {f"{_name} head": _head, _name: reading(f"{_name} head", None)}
+    SYSTEMS[f"{_name} never"] = reading(f"{_name} head", 0)
 for _name, _tries in CURVES.items():
     _how = {"readings": _tries, "doubt": _name == "doubt"}
     SYSTEMS[f"curve {_name}"] = Arm(start="wait", setting=_how, test=("real", "made"))
-OTHERS = {"own look-ahead 1": (), "look-ahead 1": ("start",), "look-ahead 2": ("start",)}
-OTHERS["all prefixes"] = ("start",)
-COMPARED = {
-    f"study_{part}_over_{other}_{key}": Outcome(
-        key, "wait head", other, ("setting.ahead", *more), part
-    )
-    for part in ("real", "made")
-    for other, more in OTHERS.items()
-    for key in ("f1", "strict_f1", "edit_overhead", "waiting")
-}
-CAUSAL = ("loss.draws", "loss.epochs", "loss.kind", "start")  # draws and epochs: all is read
-COMPARED |= {
-    f"study_{part}_causality_{key}": Outcome(key, "causal", "cold prefixes", CAUSAL, part)
-    for part in ("real", "made")
-    for key in ("f1", "final_f1")
-}
+AHEAD, START, ENDS = ("setting.ahead",), ("start",), ("f1", "final_f1")
+CAUSAL = ("loss.draws", "loss.epochs", "loss.kind", "start")  # epochs differ, readings do not
+COMPARED = [  # label, one, less, in what they differ, scores
+    ("network over floor", "all prefixes", "floor", START, ENDS),
+    ("wait head over floor", "wait head", "floor", AHEAD + START, ENDS),
+    ("causality", "causal", "cold prefixes", CAUSAL, ENDS),
+]
+for _one in (*PRINTED, "wait head"):
+    COMPARED.append((f"{_one} waits", _one, f"{_one} never", AHEAD, ("f1", "strict_f1")))
+for _one in ("own look-ahead 1", "look-ahead 1", "look-ahead 2", "all prefixes"):
+    _differs = AHEAD if _one.startswith("own") else AHEAD + START
+    _keys = ("f1", "strict_f1", "edit_overhead", "waiting")
+    COMPARED.append((f"over {_one}", "wait head", _one, _differs, _keys))
 
 
 def drawn(receipt, found: dict) -> None:
@@ -234,21 +234,46 @@ def drawn(receipt, found: dict) -> None:
             receipt.curve(f"study_{part}_{name}", **means)
 
 
-METRICS = {key: Metric("words" if key in TIMES else "share") for key in KEPT}
 STUDY = Study(
     notebook="disfluency",
     name="systems",
     arms=SYSTEMS,
     seeds=range(5),
-    sizes={"sentences": 3000, "tests": 300},
+    processes=2,
+    sizes={"sentences": 5919, "tests": 300},  # all questions with labels
     trial={"sentences": 12, "tests": 8},
-    metrics=METRICS | {f"wait_{kind}": Metric("words") for kind in dl.KINDS},
+    metrics={key: Metric("words" if key in TIMES else "share") for key in KEPT}
+    | {f"wait_{kind}": Metric("words") for kind in dl.KINDS},
     parts=parts,
     begin=begin,
     fit=fit,
     judge=judge,
-    outcomes=COMPARED,
+    outcomes={
+        f"study_{part}_{label}_{key}": Outcome(key, one, less, differs, part)
+        for label, one, less, differs, keys in COMPARED
+        for part in TESTS
+        for key in keys
+    },
     extra=drawn,
     key="study_{part}_{arm}_{metric}",
-    over="seeds, on one draw of the data",
+    over="seeds, each with its own draw of sentences",
 )
+
+
+def write_shipped(study: Study, path: Path) -> None:
+    """Write the networks that the page loads, as the study makes them."""
+    seed, sizes, found = study.seeds[0], study.sizes, {}
+    parts = study.parts(seed, sizes)
+    for name in ("pretrained", *SHIPPED):
+        arm = study.arms[name]
+        given = (parts[one].data if one else None for one in (arm.train, arm.choice))
+        job = Job(name, arm, seed, sizes, None, *given)
+        device.seed(seed)
+        start = copy.deepcopy(found.get(arm.start)) or study.begin(arm.start, job)
+        found[name] = study.fit(job._replace(start=start))
+    pn.save({name: found[name].network for name in SHIPPED}, found["wait"].vocabulary, path)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(STUDY.threads)
+    write_shipped(STUDY, Path(sys.argv[1]))

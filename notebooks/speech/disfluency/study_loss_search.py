@@ -16,6 +16,7 @@ from study_disfluency import DRAWN, PREFIXES, WAITING, Labeller
 GAMMAS, LATENCIES = (1.0, 1.9, 4.0), (0.1, 0.2, 0.35, 0.6)
 TRIES = [("logistic", gamma, latency) for gamma in GAMMAS for latency in LATENCIES]
 TRIES += [("smooth", WAITING.gamma, latency) for latency in LATENCIES]
+PAGE = TRIES.index(("logistic", WAITING.gamma, WAITING.latency))
 
 
 def named(kind: str, gamma: float, latency: float) -> str:
@@ -23,23 +24,16 @@ def named(kind: str, gamma: float, latency: float) -> str:
     return f"{kind} {gamma:g} {latency:g}".replace(".", "_")
 
 
-def anew(kind: str, gamma: float, latency: float) -> Arm:
-    """A wait head trained by these weights, read by its own threshold."""
-    loss = replace(WAITING, kind=kind, gamma=gamma, latency=latency)
-    how = {"train": "train", "loss": loss, "setting": {"ahead": None}, "test": ("dev",)}
-    return Arm(start="prefixes", **how)
-
-
-def one(gamma: float, latency: float) -> Arm:
-    """The head trained by the page's weights, read as if a wait cost what it costs here."""
-    price = latency / gamma * WAITING.gamma / WAITING.latency
-    start = named("logistic", WAITING.gamma, WAITING.latency)
-    return Arm(start=start, setting={"ahead": None, "price": price}, test=("dev",))
-
-
 GRID = {"prefixes": Arm(train="train", loss=PREFIXES, test=("dev",))}
-GRID |= {named(*each): anew(*each) for each in TRIES}
-GRID |= {named("one at", *each): one(*each) for kind, *each in TRIES if kind == "logistic"}
+for _try in TRIES:
+    _kind, _gamma, _latency = _try
+    _loss = replace(WAITING, kind=_kind, gamma=_gamma, latency=_latency)
+    _how = {"setting": {"ahead": None}, "test": ("dev",)}
+    GRID[named(*_try)] = Arm(start="prefixes", train="train", loss=_loss, **_how)
+    if _kind == "logistic":  # the page's head, read as if a wait cost what it costs here
+        _price = _latency / _gamma * WAITING.gamma / WAITING.latency
+        _how["setting"] = {"ahead": None, "price": _price}
+        GRID[named("one at", _gamma, _latency)] = Arm(start=named(*TRIES[PAGE]), **_how)
 
 
 def grid(receipt, found: dict) -> None:
@@ -69,6 +63,7 @@ STUDY = Study(
     name="search",
     arms=GRID,
     seeds=range(3),
+    processes=2,
     sizes={"sentences": 3000, "tests": 200},
     trial={"sentences": 12, "tests": 8},
     metrics={},

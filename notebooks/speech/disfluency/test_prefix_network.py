@@ -1,4 +1,4 @@
-"""The network equals its reference; the cache equals re-running; what cannot be is refused."""
+"""The cache equals re-running, what is saved comes back, what cannot be is refused."""
 
 import disfl_labels as dl
 import prefix_network as pn
@@ -16,23 +16,17 @@ def network(causal=False, seed=0, **sizes):
     return pn.PrefixNetwork(30, **({"width": 16} | sizes), causal=causal).eval()
 
 
-def test_attention_equals_its_reference():
-    torch.manual_seed(0)
-    q, k, v = torch.randn(3, 1, 1, 7, 4)
-    fast = torch.nn.functional.scaled_dot_product_attention(q, k, v)[0, 0]
-    slow = pn.attention_reference(q[0, 0], k[0, 0], v[0, 0])
-    check.close(fast, slow, atol=1e-5, why="float32 against float64")
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("length", [1, 2, 13, dl.LONGEST])
 def test_the_cache_equals_a_second_reading(device, length):
     net = network(causal=True).to(device)
     ids = torch.randint(2, 30, (2, length), device=device)
     whole, cache = net(ids)[0].detach(), None
+    why = "the same float32 sums in other blocks"
     for at in range(length):
-        found, cache = net.step(ids[:, at : at + 1], cache, at)
-        check.close(found, whole[:, at], atol=1e-5, why="the same float32 sums in other blocks")
+        with torch.inference_mode():
+            found, cache = net.step(ids[:, at : at + 1], cache, at)
+        check.close(found, whole[:, at], atol=1e-5, why=why)
 
 
 def test_a_causal_network_does_not_see_what_follows():
@@ -82,24 +76,19 @@ def test_prefixes_in_blocks_equal_single_prefixes():
                 assert torch.isinf(got[end - 1, end:]).all()
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_what_is_saved_comes_back_within_half_a_step(tmp_path, causal):
-    net, vocabulary = network(causal), dl.Vocabulary(["a", "été"], 26)
-    pn.save({"one": net}, vocabulary, tmp_path / "x.safetensors")
+def test_what_is_saved_comes_back_to_eleven_bits(tmp_path):
+    vocabulary = dl.Vocabulary(["a", "été"], 26)
+    nets = {"one": network(), "other": network(seed=1, width=8, layers=1, heads=2)}
+    pn.save(nets, vocabulary, tmp_path / "x.safetensors")
     found, words = pn.load(tmp_path / "x.safetensors")
     assert (words.words, words.buckets) == (vocabulary.words, vocabulary.buckets)
-    back = found["one"]
-    assert back.causal == causal and not back.training
-    for key, value in net.state_dict().items():
-        step = value.abs().amax(-1, keepdim=True) / 127 if value.dim() == 2 else 0
-        limit = 0.51 * step + 1e-3 * value.abs() + 1e-6  # half a step, and float16's 11 bits
-        assert ((back.state_dict()[key] - value).abs() <= limit).all(), key
-
-
-def test_sizes_are_counted():
-    assert pn.mib(torch.nn.Linear(1024, 255, bias=True), 4) == pytest.approx(
-        (1024 * 255 + 255) * 4 / 2**20
-    )
+    assert list(found) == ["one", "other"]
+    for name, net in nets.items():
+        back = found[name]
+        assert not back.causal and not back.training and back.heads == net.heads
+        for key, value in net.state_dict().items():
+            limit = 2**-11 * value.abs() + 1e-7  # half a step of float16
+            assert ((back.state_dict()[key] - value).abs() <= limit).all(), key
 
 
 @pytest.mark.parametrize("sizes", [{"width": 15}, {"width": 0}, {"layers": 0}])

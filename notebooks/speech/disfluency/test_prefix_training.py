@@ -27,6 +27,28 @@ def utterances(count=200, seed=0):
     return [dg.spoken(text, rng, {}) for text in texts]
 
 
+def wait_loss_reference(
+    logits: list[float], waits: list[float], labels: list[int], whole: bool, recipe: pt.Recipe
+) -> float:
+    """The loss of one prefix in plain Python floats, not divided by its words."""
+    from math import exp, log
+
+    total, stopped, size = 0.0, False, len(logits)
+    for j, (z, g, y) in enumerate(zip(logits, waits, labels, strict=True)):
+        error, s = log(1 + exp(-z if y else z)), 1 / (1 + exp(-g))
+        stopped = stopped or s > 0.5
+        shown, held, lag = float(not stopped), s, size - 1 - j
+        if recipe.kind != "printed":
+            lag += 1
+            shown, held = 1 - s, s
+        if recipe.kind == "logistic":
+            shown, held = log(1 + exp(-g)), log(1 + exp(g))
+        total += error if whole or recipe.kind != "printed" else 0
+        if not whole:
+            total += recipe.gamma * shown * error + recipe.latency * lag * held
+    return total
+
+
 @given(
     st.lists(st.tuples(numbers, numbers, st.integers(0, 1)), min_size=1, max_size=7),
     st.booleans(),
@@ -38,7 +60,7 @@ def test_the_loss_equals_its_reference(rows, whole, kind):
     tensors = [torch.tensor([part], dtype=torch.float64) for part in (logits, waits, labels)]
     batch = (None, tensors[2], torch.tensor([whole]))
     fast = sum(pt.wait_loss((tensors[0], tensors[1]), batch, recipe)) * len(rows)
-    slow = pt.wait_loss_reference(logits, waits, labels, whole, recipe)
+    slow = wait_loss_reference(logits, waits, labels, whole, recipe)
     check.close(
         fast, torch.tensor(slow, dtype=torch.float64), rtol=1e-9, atol=1e-9, why="float64"
     )
@@ -141,6 +163,36 @@ def test_only_a_loss_with_a_slope_teaches_to_wait(kind, waits):
     pt.train(net, rows, VOCABULARY, pt.Recipe(kind, 2, 2, rate=2e-2, batch=128, latency=0.05))
     found = [ws.predictions(z, None) for z in pt.logits(net, rows[:40], VOCABULARY)]
     assert any(x is None for told in found for row in told for x in row) == waits
+
+
+@pytest.mark.parametrize("new_head", [False, True])
+def test_without_a_price_the_printed_loss_leaves_the_wait_head_as_it_began(new_head):
+    recipe = pt.Recipe("printed", 2, 2, batch=128, latency=0.0, new_head=new_head)
+    net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2)
+    torch.manual_seed(5)  # the seed of the training, which draws the head first
+    torch.nn.Linear.reset_parameters(net.wait)
+    began = net.wait.weight.detach().clone() if new_head else torch.zeros(1, 16)
+    for part in net.wait.parameters():
+        torch.nn.init.zeros_(part)
+    pt.train(net, utterances(40), VOCABULARY, recipe, seed=5)
+    check.close(net.wait.weight.detach(), began, rtol=1e-3, why="weight decay alone")
+
+
+def test_utterances_are_drawn_anew_for_each_epoch():
+    seen, rows = [], utterances(6)
+
+    def loss(network, batch, recipe):
+        seen.append(batch[0].tolist())
+        return sum(part.square().sum() for part in network.parameters())
+
+    def drawn(rng):
+        seen.append("anew")
+        return [rows[at] for at in rng.permutation(6)[:2]]
+
+    net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2)
+    pt.train(net, drawn, VOCABULARY, pt.Recipe("full", 3, dropout=0.0), loss=loss)
+    epochs = " ".join(map(str, seen)).split("anew")[1:]
+    assert len(epochs) == 3 == len(set(epochs))
 
 
 def test_seeds_repeat_a_training():
@@ -268,16 +320,20 @@ def test_the_floor_finds_fillers_and_repeats_over_fillers():
     assert ws.floor_predictions(["uh", "uh"]) == [[1], [1, 1]]
 
 
-def test_retrieval_finds_the_question_that_shares_rare_words():
-    search = ws.Retrieval([("who", "won"), ("who", "lost"), ("when", "did", "it", "end")])
-    asked = [dl.Utterance(("who", "won", "no", "lost"), (0, 1, 1, 0), ("fluent",) * 4)]
-    assert search.best([("when", "end"), ("who", "won"), ("nothing",)]).tolist()[:2] == [2, 0]
-    assert ws.retrieved(search, asked, [asked[0].labels]).tolist() == [1]
+def test_the_nearest_question_shares_rare_words_and_none_is_near_unknown_ones():
+    texts = [("who", "won"), ("who", "lost"), ("when", "did", "it", "end")]
+    asked = [("when", "end"), ("who", "won"), ("nothing",), ("who", "lost", "nothing")]
+    assert ws.nearest(texts, asked).tolist() == [2, 0, -1, 1]
+
+
+def test_pairs_of_words_count_beside_words():
+    assert ws.nearest(
+        [("b", "a", "c"), ("a", "b", "c")], [("a", "b"), ("b", "a")]
+    ).tolist() == [1, 0]
 
 
 def test_a_rare_word_counts_more_than_two_frequent_ones():
     texts = [("the", "of", "in", name) for name in ("x", "y", "z")]
     texts += [("big", "otter"), *[("big", name) for name in ("r", "s", "t", "u")]]
     texts += [("big", "the"), ("the", "zebra")]
-    search = ws.Retrieval(texts)
-    assert texts[search.best([("big", "zebra")])[0]] == ("the", "zebra")
+    assert texts[ws.nearest(texts, [("big", "zebra")])[0]] == ("the", "zebra")

@@ -47,11 +47,37 @@ def test_the_exported_network_answers_as_pytorch_does(int8, limit):
             )
 
 
+def pack(*examples):
+    """The HTML of a live pack, and its files as bytes."""
+    made = strike_page.live_pack(network(), VOCABULARY, examples, "<p>still</p>")
+    files = made[strike_page.MIME]["files"]
+    content = {name: base64.b64decode(file["base64"]) for name, file in files.items()}
+    for name, file in files.items():
+        assert hashlib.sha256(content[name]).hexdigest() == file["sha256"]
+    return made["text/html"], content
+
+
+def test_an_exported_step_is_that_of_the_network():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    net = network(causal=True)
+    made = strike_page.onnx_step(net)
+    session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+    assert names == ["id", "at", "key0", "value0", "key1", "value1"]
+    ids = torch.randint(2, 30, (1, dl.LONGEST))
+    whole, cache = net(ids)[0].detach(), [np.zeros((1, 4, 0, 4), np.float32)] * 4
+    for at in range(ids.shape[1]):
+        given = dict(
+            zip(names, [ids[:, at : at + 1].numpy(), np.array([at]), *cache], strict=True)
+        )
+        found, *cache = session.run(None, given)
+        check.close(found, whole[:, at], atol=1e-4, why="float32 in another order")
+
+
 def test_the_page_gets_a_file_with_matrices_in_int8():
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    page = strike_page.live_page(network(), VOCABULARY, ["Who did?"], "<p>still</p>")
-    files = [strike_page.onnx(network(), int8=False), page.files["strike.onnx"]]
+    files = [strike_page.onnx(network(), int8=False), pack("Who did?")[1]["strike.onnx"]]
     kinds = [
         {one.data_type for one in onnx.load_from_string(file).graph.initializer}
         for file in files
@@ -59,23 +85,20 @@ def test_the_page_gets_a_file_with_matrices_in_int8():
     assert [onnx.TensorProto.INT8 in found for found in kinds] == [False, True]
 
 
-def test_a_causal_network_is_not_exported():
-    with pytest.raises(ValueError, match="whole prefix"):
+def test_each_kind_of_network_has_its_own_export():
+    with pytest.raises(ValueError, match="word by word"):
         strike_page.onnx(network(causal=True))
+    with pytest.raises(ValueError, match="no step"):
+        strike_page.onnx_step(network())
 
 
 def test_the_pack_holds_what_the_script_needs():
     pytest.importorskip("onnxruntime")
-    page = strike_page.live_page(network(), VOCABULARY, ["Who did, no, what?"], "<p>still</p>")
-    bundle = page._repr_mimebundle_()
-    files = bundle[strike_page.MIME]["files"]
-    for file in files.values():
-        content = base64.b64decode(file["base64"])
-        assert hashlib.sha256(content).hexdigest() == file["sha256"]
-    meta = json.loads(base64.b64decode(files["meta.json"]["base64"]))
+    html, files = pack("Who did, no, what?")
+    meta = json.loads(files["meta.json"])
     assert meta["examples"][0]["ids"] == [2, 3, 4, 5]
     assert len(meta["examples"][0]["wait"]) == 4 and meta["longest"] == dl.LONGEST
-    assert bundle["text/html"] == "<p>still</p>"
+    assert html == "<p>still</p>"
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +129,63 @@ def test_a_typographic_apostrophe_is_read_as_a_plain_one(page):
     assert page.evaluate("typedWords('It’s, uh, fine')") == ["it's", "uh", "fine"]
 
 
+def test_a_word_has_begun_where_its_first_letter_is(page):
+    counts = "[0, 1, 2, 5, 6, 99].map((letter) => begun(['a', 'bcd', 'e'], letter))"
+    assert page.evaluate(counts) == [1, 1, 2, 2, 3, 3]
+
+
+VOICES = """(voices) => {
+  globalThis.SpeechSynthesisUtterance = function (text) { this.text = text; };
+  globalThis.synth = { getVoices: () => voices, speak: (one) => { globalThis.said = one; } };
+}"""
+LOCAL = {"lang": "en-GB", "localService": True}
+
+
+def test_only_a_voice_of_this_machine_speaks_english(page):
+    others = [{"lang": "en-US", "localService": False}, {"lang": "de-DE", "localService": True}]
+    for voices, wanted in (([], None), (others, None), ([*others, LOCAL], LOCAL)):
+        page.evaluate(VOICES, voices)
+        assert page.evaluate("localVoice(synth, 60)") == wanted
+    assert page.evaluate("localVoice(undefined, 60)") is None
+
+
+def test_a_word_arrives_when_the_voice_begins_it(page):
+    page.evaluate(VOICES, [LOCAL])
+    page.evaluate(
+        "globalThis.told = {}; speak(['who', 'won'], told, synth.getVoices()[0], synth)"
+    )
+    assert page.evaluate("[said.text, said.voice.lang, said.lang]") == [
+        "who won",
+        "en-GB",
+        "en-GB",
+    ]
+    arrived = "[0, 1, 2].map((shown) => arrived(told, shown, 100))"
+    assert page.evaluate(arrived) == [False] * 3
+    page.evaluate("said.onstart(); said.onboundary({ charIndex: 0 })")
+    assert page.evaluate(arrived) == [True, False, False]
+    page.evaluate("said.onboundary({ charIndex: 4 })")
+    assert page.evaluate(arrived) == [True, True, False]
+    page.evaluate("said.onend()")
+    assert page.evaluate(arrived) == [True] * 3
+
+
+def test_a_voice_that_marks_no_words_is_followed_by_the_clock(page):
+    told = "{ started: performance.now() - 1000 }"
+    assert page.evaluate(f"[100, 400].map((ms) => arrived({told}, 1, ms))") == [False, True]
+    assert page.evaluate("arrived({ started: performance.now() }, 1, 400)") is False
+
+
+def test_without_a_voice_words_come_by_the_clock_and_the_page_says_why(page):
+    page.evaluate(VOICES, [LOCAL])
+    page.evaluate("globalThis.told = {}; speak(['who'], told, synth.getVoices()[0], synth, 30)")
+    page.wait_for_function("told.silent")
+    assert page.evaluate("told.silent") == "the browser's voice did not begin"
+    assert page.evaluate("[100, 300].map((ms) => arrived(told, 0, ms))") == [False, True]
+    page.evaluate("globalThis.told = {}; speak(['who'], told, synth.getVoices()[0], synth)")
+    page.evaluate("said.onerror({ error: 'audio-busy' })")
+    assert "audio-busy" in page.evaluate("told.silent")
+
+
 @pytest.mark.parametrize("ended", [False, True])
 def test_the_script_shows_what_the_systems_predict(page, ended):
     import word_stream as ws
@@ -124,3 +204,36 @@ def test_the_script_shows_what_the_systems_predict(page, ended):
         size = 5 if ended else 6  # a sixth word is still to come
         said = ws.predictions(tuple(row[:size, :size] for row in rows), None, cost)[4]
         assert got == [{1: "gone", 0: "kept", None: "open"}[label] for label in said]
+
+
+APP = """async (meta) => {
+  const element = document.body.appendChild(document.createElement("div"));
+  const gone = (ids) => ids.map((n) => (n === 4 ? 1 : -1));
+  const answer = (ids) => ({ disfluent: gone(ids), wait: ids.map(() => -1) });
+  const worker = { postMessage: ({ id, ids }) => setTimeout(() => {
+    worker.onmessage({ data: { id, took: 1, ...answer(ids ?? []) } });
+  }) };
+  const tools = { text: async () => JSON.stringify(meta), bytes: async () => new Uint8Array(1),
+    onnxWorker: async () => worker, status: document.createElement("p") };
+  await app(element, tools);
+  globalThis.element = element;
+}"""
+
+
+def test_a_sentence_is_played_without_a_voice_and_the_page_says_so(browser):
+    page = browser.new_page()
+    start = "globalThis.rebuiltLive = { start: (name, run) => { globalThis.app = run; } };"
+    page.set_content(f"<script>{start}</script><script>{SCRIPT}</script>")
+    page.evaluate("Object.defineProperty(globalThis, 'speechSynthesis', { value: undefined })")
+    one = {"text": "Who did no what?", "ids": [2, 3, 4, 5]}
+    one |= {"disfluent": [-1, -1, 1, -1], "wait": [-1] * 4}
+    words = {"words": VOCABULARY.words, "buckets": VOCABULARY.buckets, "longest": 96}
+    page.evaluate(APP, words | {"examples": [one]})
+    page.click(".strike-play")
+    page.wait_for_function("element.dataset.said")
+    assert page.evaluate("element.dataset.states") == "kept kept gone kept"
+    assert page.is_visible("text=Without sound, by a clock: this browser has no English voice")
+    page.uncheck("#strike-voice")
+    page.click(".strike-play")
+    page.wait_for_function("element.dataset.said.includes('switched off')")
+    page.close()

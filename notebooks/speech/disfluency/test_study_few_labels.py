@@ -17,6 +17,7 @@ ARMS = {  # starts, part learned from, part judged on
     "few_pretrained": ("pretrained", "few", "test"),
     "teacher": ("pretrained", "half", "test"),
     "student_few": ("narrow", "few", "test"),
+    "student_true": ("narrow", "few_rest", "test"),
     "student_taught": (("narrow", "teacher"), "few_rest_bare", "test"),
     "german_alone": ("pretrained", FEW, "german_test"),
     "german_self": (("pretrained", "german_alone"), BARE, "german_test"),
@@ -41,7 +42,7 @@ def test_each_arm_reads_the_labels_that_it_is_named_for(questions):
             epochs = getattr(one.job.arm.loss, "epochs", None)
             kind = getattr(one.job.arm.loss, "kind", "guess")
             guess = name == "pretrained"
-            assert (kind, epochs) == (("guess", 2) if guess else ("full", 24))
+            assert (kind, epochs) == (("guess", 2) if guess else ("full", 96))
         else:
             assert one.made == made[0] and one.job.train is None
         assert one.job.choice is None
@@ -52,14 +53,17 @@ def test_each_arm_reads_the_labels_that_it_is_named_for(questions):
 
 
 def test_the_few_the_half_and_the_rest_are_of_one_draw(questions):
-    world = systems.world(questions, 12, 8)
+    world, again = (systems.world(questions, 12, 8, seed) for seed in (0, 1))
     one, other = (study.parts(seed, {"sentences": 12, "tests": 8, "few": 6}) for seed in (0, 1))
     few, half, rest = (one[name].data for name in ("few", "half", "few_rest_bare"))
     assert len(few.utterances) == 6 and not few.bare and few.utterances == rest.utterances
     assert len(half.utterances) == 14 and len(rest.bare) == 14
-    told = sorted([u.words for u in half.utterances] + list(rest.bare))
-    assert told == sorted(u.words for u in world.train)
+    texts = sorted([u.cleaned for u in world.train] + world.said)
+    true = one["few_rest"].data.utterances
+    assert sorted(u.cleaned for u in half.utterances + true[6:]) == texts
+    assert true[:6] == few.utterances and [u.words for u in true[6:]] == list(rest.bare)
     assert one["test"].data == world.real + world.made
+    assert other["test"].data == again.real + again.made != one["test"].data
     assert few.utterances != other["few"].data.utterances
     german = {name: one[f"german_{name}"].data for name in ("few", "few_more_bare", "test")}
     assert len(german["few"].utterances) == 6 == len(german["few_more_bare"].bare)
@@ -88,7 +92,8 @@ def test_the_recorded_parts_share_no_sentence():
     study.STUDY.apart(parts)
     counted = {name: len(part.units) for name, part in parts.items()}
     assert counted == {
-        "texts": 7600, "few": 300, "half": 3500, "few_rest_bare": 3800, "german_few": 300,
+        "texts": 7600, "few": 300, "half": 3500, "few_rest": 3800, "few_rest_bare": 3800,
+        "german_few": 300,
         "german_few_more_bare": 600, "test": 500, "german_test": 300,
     }  # fmt: skip
 
@@ -112,6 +117,7 @@ def test_whole_sentences_are_scored_where_labels_were_read(monkeypatch):
     [
         ("study_pretraining_gain", "few_pretrained", "few_cold"),
         ("study_self_training_gain", "student_taught", "student_few"),
+        ("study_teacher_over_truth", "student_taught", "student_true"),
         ("study_two_stage_gain", "german_two_stage", "german_self"),
     ],
 )

@@ -20,22 +20,22 @@ ONE = [name.replace("logistic", "one at") for name in NAMES[:12]]
 
 
 def test_each_pair_of_weights_trains_a_head_of_its_own(questions):
-    world, seen = systems.world(questions, 12, 8), hold(study.STUDY)
+    worlds, seen = [systems.world(questions, 12, 8, seed) for seed in (0, 1)], hold(study.STUDY)
     assert {name for name, _ in seen} == {"prefixes", *NAMES, *ONE}
     for (_, seed), one in seen.items():
-        assert one.tests == {"dev": world.dev} and one.job.choice is None and seed in (0, 1)
+        assert one.tests == {"dev": worlds[seed].dev} and one.job.choice is None
     for kind, gamma, latency in TRIES:
         one = seen[f"{kind} {gamma} {latency}".replace(".", "_"), 1]
         assert one.job.start == ("made", "prefixes", 1)
-        assert one.job.train.utterances == world.train
+        assert one.job.train.utterances == worlds[1].train
         assert asdict(one.job.arm.loss) == {
             "kind": kind, "gamma": float(gamma), "latency": float(latency), "epochs": 4,
-            "draws": 2, "batch": 1024, "rate": 2e-3, "dropout": 0.2,
+            "draws": 2, "batch": 1024, "rate": 2e-3, "dropout": 0.2, "new_head": False,
         }  # fmt: skip
         assert one.job.arm.setting == {"ahead": None}
     base = seen["prefixes", 0]
-    assert base.job.start == "new" and base.job.train.utterances == world.train
-    assert (base.job.arm.loss.kind, base.job.arm.loss.epochs) == ("prefixes", 8)
+    assert base.job.start == "new" and base.job.train.utterances == worlds[0].train
+    assert (base.job.arm.loss.kind, base.job.arm.loss.epochs) == ("prefixes", 32)
     assert list(study.STUDY.seeds) == [0, 1, 2]
     assert study.STUDY.sizes == {"sentences": 3000, "tests": 200}
 

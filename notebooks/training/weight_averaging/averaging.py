@@ -1,21 +1,17 @@
 """Averages of the weights that an optimiser visits, the rates that keep it moving, and the
-batch-norm statistics that an average needs.
-
-Article: "PyTorch 1.6 now includes Stochastic Weight Averaging" (Izmailov et al. 2020). With
-weights w_1, w_2, … handed over one by one,
+batch-norm statistics that an average needs. With weights w_1, w_2, … handed over one by one,
 
     equal        a_n = a_(n-1) + (w_n - a_(n-1)) / n              SWA (Izmailov et al. 2018)
     exponential  a_n = a_(n-1) + (1 - decay) (w_n - a_(n-1))      EMA, a_1 = w_1
 
-The averaged network has never seen a batch, so nobody knows the mean and variance of what flows
-through it. Three ways to fill in its batch norms: `last` copies those of the last model,
-`average` averages them as weights are (what `AveragedModel(use_buffers=True)` does), and
-`recompute_batch_norm` passes over the training data once.
+Nobody knows the mean and variance of what flows through the averaged network. Three ways to
+fill in its batch norms: `last` copies those of the last model, `average` averages them as
+weights are (`AveragedModel(use_buffers=True)`), `recompute_batch_norm` makes a pass over data.
 
-Where we differ from `torch.optim.swa_utils.AveragedModel`: weights of 16 bits are averaged in
-float32, since a step of 1/n of a difference is lost in eight bits of mantissa; batch norms'
-counters are copied also where statistics are averaged; weights that are not finite are refused.
-An update moves 12 bytes per float32 parameter, and 4 more for the check.
+Where we differ from `torch.optim.swa_utils.AveragedModel`: numbers of 16 bits are averaged in
+32, since a step of 1/n of a difference is lost in eight bits of mantissa; batch norms' counters
+are copied also where statistics are averaged; weights that are not finite are refused. An
+update moves 12 bytes per float32 parameter, and 4 more for the check.
 """
 
 import copy
@@ -24,7 +20,8 @@ import torch
 from torch import nn
 
 BUFFERS = ("last", "average")
-NARROW = (torch.float16, torch.bfloat16)
+WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+WIDER |= {torch.complex32: torch.complex64}
 
 
 class WeightAverage:
@@ -38,9 +35,8 @@ class WeightAverage:
 
     decay None averages equally, a number in (0, 1) exponentially. buffers: batch norms have the
     statistics of the `last` model meanwhile, or their `average`. check: whether an update looks
-    for NaN and infinities first, for which the host waits once; averages after every step on a
-    GPU do without. Before the first update `.model` equals the model passed. Memory: one more
-    copy of the weights. Raises ValueError for another decay or another way with buffers.
+    for NaN and infinities first, for which the host waits. The first update leaves nothing of
+    the model passed here. Raises ValueError for another decay or another way with buffers.
     """
 
     def __init__(self, model, decay=None, buffers="last", check=True):
@@ -50,33 +46,30 @@ class WeightAverage:
             raise ValueError(f"buffers is {buffers!r}; it is one of {', '.join(BUFFERS)}")
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
         for tensor in (*self.model.parameters(), *self.model.buffers()):
-            if tensor.dtype in NARROW:
-                tensor.data = tensor.data.float()
+            tensor.data = tensor.data.to(WIDER.get(tensor.dtype, tensor.dtype))
         self.decay, self.buffers, self.check, self.count = decay, buffers, check, 0
 
     @torch.no_grad()
     def update(self, model):
-        """Take the model's present weights into the average; the model stays as it is.
-
-        Raises ValueError where names or shapes differ from the first model's, or a weight is
-        not finite; the average is then unchanged.
-        """
+        """Take the model's weights into the average. ValueError where names or shapes differ
+        from the first model's, or a weight is not finite; the average is then unchanged."""
         averaged, copied = self._pairs(model)
-        if self.check:
-            check_finite([new for _, new in averaged])
+        groups = by_device(averaged)
+        largest = [torch._foreach_norm(new, float("inf")) for _, new in groups if self.check]
+        if not all(torch.stack(group).isfinite().all() for group in largest):
+            words = "a weight is NaN or infinite; it would stay in the average for good"
+            raise ValueError(f"{words}, which is left unchanged")
         equal = self.decay is None or not self.count
         weight = 1 / (self.count + 1) if equal else 1 - self.decay
-        for own, new in by_device(averaged):
+        for own, new in groups:
             torch._foreach_lerp_(own, new, weight)
         for own, new in copied:
             own.copy_(new)
         self.count += 1
 
     def _pairs(self, model):
-        """[(own, new)] of what is averaged and of what is copied, `new` beside `own`.
-
-        A tensor that two layers share has one name here, and is averaged once.
-        """
+        """[(own, new)] of what is averaged, a tensor that two layers share once and a complex
+        one as pairs of real numbers, and of what is copied; `new` lies beside `own`."""
         averaged, copied = [], []
         for kind in ("named_parameters", "named_buffers"):
             own, new = dict(getattr(self.model, kind)()), dict(getattr(model, kind)())
@@ -89,7 +82,9 @@ class WeightAverage:
                     raise ValueError(f"{name} has shape {got}; the first model had {first}")
                 blended = kind == "named_parameters" or self.buffers == "average"
                 pair = tensor, new[name].detach().to(tensor)
-                (averaged if blended and tensor.is_floating_point() else copied).append(pair)
+                if tensor.is_complex():
+                    pair = tuple(torch.view_as_real(one) for one in pair)
+                (averaged if blended and pair[0].is_floating_point() else copied).append(pair)
         return averaged, copied
 
 
@@ -98,20 +93,10 @@ def updates(*averages):
     return lambda _count, model: [average.update(model) for average in averages]
 
 
-def check_finite(tensors):
-    """Raise ValueError if a tensor holds a NaN or an infinity; the host waits once a device."""
-    for (group,) in by_device([(tensor,) for tensor in tensors if tensor.numel()]):
-        largest = torch._foreach_norm(group, float("inf"))
-        if not torch.stack(largest).isfinite().all():
-            words = "a weight is NaN or infinite; it would stay in the average for good"
-            raise ValueError(f"{words}, which is left unchanged")
-
-
 def by_device(rows):
-    """The columns of the rows (tuples of tensors), one list of columns for each device and
-    dtype: what a fused call wants."""
+    """The columns of rows (tuples of tensors), for each device and dtype: for fused calls."""
     groups = {}
-    for row in rows:
+    for row in (row for row in rows if row[0].numel()):
         groups.setdefault((row[0].device, row[0].dtype), []).append(row)
     return [tuple(map(list, zip(*group, strict=True))) for group in groups.values()]
 
@@ -126,13 +111,13 @@ def batch_norms(model):
 def recompute_batch_norm(model, batches):
     """Fill the batch norms with the statistics of the model's own activations, in one pass.
 
-    batches: an iterable of inputs (B, …) on the model's device, mixed as in training: variances
+    batches: of inputs (B, …), or tuples that begin with them, mixed as in training: variances
     are those within batches, averaged, so that batches sorted by class give wrong ones. A batch
-    of B inputs counts with weight B, so that a short last batch does no harm
-    (`torch.optim.swa_utils.update_bn` gives it the weight of a full one). All other layers stay
-    in the mode of prediction, dropout too. The model comes back in the modes it had.
+    of B inputs counts with weight B (`torch.optim.swa_utils.update_bn` gives a short last one
+    the weight of a full one). All other layers predict meanwhile, dropout too.
 
-    Raises ValueError without a batch; after any error the old statistics are there again.
+    Raises ValueError without a batch, and where statistics came out NaN or infinite; after any
+    error the old ones are there again.
     """
     layers = batch_norms(model)
     if not layers:
@@ -145,12 +130,16 @@ def recompute_batch_norm(model, batches):
         for layer in layers:
             layer.train()
         for batch in batches:
+            batch = batch[0] if isinstance(batch, tuple | list) else batch
             seen += len(batch)
             for layer in layers:
                 layer.momentum = len(batch) / seen
             model(batch)
         if not seen:
             raise ValueError("there is no batch to take statistics from; the old ones are kept")
+        finite = [one.isfinite().all() for layer in layers for one in layer.buffers()]
+        if not torch.stack(finite).all():
+            raise ValueError("a statistic came out NaN or infinite; the old ones are kept")
     except BaseException:
         for layer, (_, statistics) in zip(layers, old, strict=True):
             layer.load_state_dict(statistics)
@@ -163,36 +152,28 @@ def recompute_batch_norm(model, batches):
 
 
 def then_constant(rate, start, high, anneal=0):
-    """A learning rate as a function of the epochs done: `rate` before the epoch `start`, then
-    `high`, reached in a line over `anneal` epochs (as `torch.optim.swa_utils.SWALR` does).
+    """A learning rate as a function of the epochs done: `rate` (such a function, or a number)
+    before the epoch `start`, then `high`, reached in a line over `anneal` epochs, as
+    `torch.optim.swa_utils.SWALR` does."""
 
-    rate: such a function itself, or a number.
-    """
-    before = rate if callable(rate) else lambda epoch: rate
-
-    def at(epoch):
-        if epoch < start:
-            return before(epoch)
+    def after(epoch, first):
         share = 1.0 if anneal <= 0 else min((epoch - start) / anneal, 1.0)
-        return before(start) * (1 - share) + high * share
+        return first * (1 - share) + high * share
 
-    return at
+    return _then(rate, start, after)
 
 
 def then_cyclical(rate, start, high, low, cycle):
     """The same, but from `start` on the rate falls in a line from `high` to `low` within every
     `cycle` epochs, and jumps back: the saw of fast geometric ensembling (Garipov et al. 2018),
-    which takes a network at the end of each cycle.
-
-    Raises ValueError unless the cycle has a length.
-    """
+    which takes a network at the end of each cycle. ValueError unless the cycle has a length."""
     if cycle <= 0:
         raise ValueError(f"cycle is {cycle}; it is a number of epochs above 0")
+    saw = lambda epoch, _: high + (low - high) * ((epoch - start) % cycle / cycle)  # noqa: E731
+    return _then(rate, start, saw)
+
+
+def _then(rate, start, after):
+    """`rate` before `start`, then `after` of the epoch and of the rate at `start`."""
     before = rate if callable(rate) else lambda epoch: rate
-
-    def at(epoch):
-        if epoch < start:
-            return before(epoch)
-        return high + (low - high) * ((epoch - start) % cycle / cycle)
-
-    return at
+    return lambda epoch: before(epoch) if epoch < start else after(epoch, before(start))

@@ -1,13 +1,11 @@
 """The race: what an average costs for each step, and the loop against a plain `DataLoader`'s.
 
-    python -m bench_averaging                 # 20 rounds; a receipt
-    python -m bench_averaging --rounds 5 --threads 1
+    python -m bench_averaging --rounds 5 --threads 1        # a receipt; 20 rounds by default
 
 An update of an exponential average is raced alone, beside one training step of the same
 network: ours with and without its look for NaN, and torch's `AveragedModel`. All must agree
-before they are timed. Then one epoch of the loop: images as bytes on the device, against a
-`DataLoader` that hands out image by image, and one that is given whole batches, each over the
-same bytes and with the same network and optimiser.
+first. Then an epoch of the loop (`helpers.images`): bytes on the device, against a `DataLoader`
+that hands out image by image, and one that hands out whole batches of the same bytes.
 """
 
 import argparse
@@ -17,27 +15,22 @@ import itertools
 
 import torch
 from averaging import WeightAverage
-from fashion_task import draw, load
+from fashion_task import SGD, draw, load
 from helpers import bench, check, data, device, receipts
+from helpers.images import train
 from loss_plane import weights_of
 from small_resnet import SmallResNet
-from small_training import Recipe, train
 from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 from torch.utils.flop_counter import FlopCounterMode
 
-EMA = 0.99
-UPDATES = {
-    "ours": "ours",
-    "ours_checked": "ours, with the look for NaN",
-    "torch": "torch's AveragedModel",
-}  # the name of a metric, and what tables say
-LOOPS = {
-    "loop": "bytes on the device",
-    "loader": "DataLoader, image by image",
-    "loader_batches": "DataLoader, whole batches",
-}
+EMA, RATE = 0.99, 0.01
+# The name of a metric, and what tables say.
+UPDATES = {"ours": "ours", "ours_checked": "ours, with the look for NaN"}
+UPDATES |= {"torch": "torch's AveragedModel"}
+LOOPS = {"loop": "bytes on the device", "loader": "DataLoader, image by image"}
+LOOPS |= {"loader_batches": "DataLoader, whole batches"}
 
 
 def averages(model):
@@ -61,7 +54,7 @@ def agree(models):
 
 def training_step(model, images, batch):
     """A function that makes one step of SGD on the first batch."""
-    optimiser = Recipe().optimiser(model.parameters(), lr=0.01)
+    optimiser = SGD(model.parameters(), lr=RATE)
     index = torch.arange(batch, device=images.labels_N.device)
     return lambda: _step(model, optimiser, *images.at(index))
 
@@ -82,55 +75,35 @@ def flops_of(step):
     return counted.get_total_flops()
 
 
-class Bytes(Dataset):
-    """The same bytes on the host: a `Dataset` of images, or of batches by lists of numbers."""
-
-    def __init__(self, images):
-        self.pixels, self.labels = images.pixels_NCHW.cpu(), images.labels_N.cpu()
-        self.mean, self.std = images.mean.cpu(), images.std.cpu()
-
-    def __len__(self):
-        return len(self.labels)
-
-    def __getitem__(self, index):
-        return (self.pixels[index].float() - self.mean) / self.std, self.labels[index]
-
-
 def loaders(images, batch):
-    """{name: DataLoader}, each with pinned memory where there is a GPU."""
-    source, pin = Bytes(images), images.labels_N.is_cuda
+    """{name: DataLoader} of the bytes, with pinned memory where there is a GPU."""
+    source = TensorDataset(images.pixels_NCHW.cpu(), images.labels_N.cpu())
+    how = {"pin_memory": images.labels_N.is_cuda}
     whole = BatchSampler(RandomSampler(source), batch, drop_last=True)
-    one = DataLoader(source, batch, shuffle=True, drop_last=True, pin_memory=pin)
-    return {
-        "loader": one,
-        "loader_batches": DataLoader(source, None, sampler=whole, pin_memory=pin),
-    }
+    one = DataLoader(source, batch, shuffle=True, drop_last=True, **how)
+    return {"loader": one, "loader_batches": DataLoader(source, None, sampler=whole, **how)}
 
 
-def loader_epoch(model, loader, optimiser, where):
+def loader_epoch(model, loader, optimiser, images):
     """One epoch of the plain loop over a loader; the mean loss stays on the device."""
     model.train()
-    total = torch.zeros((), device=where)
+    total = torch.zeros((), device=images.labels_N.device)
     for batch in loader:
-        total += _step(model, optimiser, *(one.to(where, non_blocking=True) for one in batch))
+        pixels, labels = (one.to(total.device, non_blocking=True) for one in batch)
+        total += _step(model, optimiser, (pixels.float() - images.mean) / images.std, labels)
     return total.item()
 
 
 def epochs_of(model, images, batch):
     """{label: function that trains a copy of the model for one epoch}."""
-    own, recipe = copy.deepcopy(model), Recipe(epochs=1, batch=batch, rate=0.01)
-    found = {LOOPS["loop"]: lambda: train(own, images, recipe)}
-    for name, loader in loaders(images, batch).items():
-        net = copy.deepcopy(model)
-        about = net, loader, recipe.optimiser(net.parameters(), lr=0.01), images.labels_N.device
-        found[LOOPS[name]] = functools.partial(loader_epoch, *about)
+    found, how = {}, {"epochs": 1, "batch": batch}
+    for name, loader in {"loop": None, **loaders(images, batch)}.items():
+        own = copy.deepcopy(model)
+        optimiser = SGD(own.parameters(), lr=RATE)
+        plain = functools.partial(loader_epoch, own, loader, optimiser, images)
+        ours = functools.partial(train, own, images, optimiser, **how)
+        found[LOOPS[name]] = plain if loader else ours
     return found
-
-
-def update_bytes(weights):
-    """The bytes that one update of an average of float32 weights has to move: it reads the
-    weights and the average, and writes the average."""
-    return 3 * 4 * weights
 
 
 def main(argv=None):
@@ -142,14 +115,13 @@ def main(argv=None):
     torch.set_num_threads(given.threads)
     tier = device.tier()
     small, large = (2_000, 16, 128), (60_000, 64, 512)
-    picked = tier.pick(cpu=small, gpu=large, big=large)
-    sizes = dict(zip(("images", "width", "batch"), picked, strict=True))
+    count, width, batch = tier.pick(cpu=small, gpu=large, big=large)
     receipt = receipts.start("weight_averaging", tier, given.threads)
-    images = draw(load(data.fetch("fashion_mnist"), "train", tier.device), sizes["images"])
-    models = [SmallResNet(sizes["width"]).to(tier.device) for _ in range(5)]
+    images = draw(load(data.fetch("fashion_mnist"), "train", tier.device), count)
+    models = [SmallResNet(width).to(tier.device) for _ in range(5)]
     receipt.record("difference_to_torch", agree(models), "absolute")
-    model, batch = models[0], sizes["batch"]
-    weights = weights_of(model).numel()
+    model, weights = models[0], weights_of(models[0]).numel()
+    sizes = {"images": count, "width": width, "batch": batch}
     receipt.sizes(**sizes, rounds=given.rounds, weights=weights)
     step, ways = training_step(model, images, batch), averages(model)
     calls = {UPDATES[name]: functools.partial(way, model) for name, (way, _) in ways.items()}
@@ -160,14 +132,14 @@ def main(argv=None):
     for name, label in UPDATES.items():
         receipt.record(f"time_{name}", race.results[label])
         receipt.record(f"step_over_{name}", race.ratios[label])
-    predicted = update_bytes(weights) / peak.copy_bytes_per_s
+    predicted = 3 * 4 * weights / peak.copy_bytes_per_s  # read weights and average, write it
     receipt.record("update_predicted", predicted, "s", device=took.device)
     share = flops_of(step) / took.median_s / peak.matmul_flops_per_s
     receipt.record("step_share_of_peak", 100 * share, "%", device=took.device)
     loops = bench.race(epochs_of(model, images, batch), given.rounds, warmup=1)
     print(race, loops, sep="\n")
     for name, label in LOOPS.items():
-        trained = sizes["images"] // batch * batch
+        trained = count // batch * batch
         receipt.record(f"images_rate_{name}", loops.results[label], "images/s", count=trained)
         receipt.record(f"speedup_of_{name}", loops.ratios[label])
     print(receipt.write("race" if given.threads == device.cores() else f"race_{given.threads}"))

@@ -1,23 +1,19 @@
 """Block floating point: the numbers of a block share one exponent, so that a product is one of
-small integers; and SGD with every number kept so (SWALP; Yang et al. 2019).
-
-A block x of `bits` bits has the exponent e = floor(log2 max|x|), and
+small integers; and SGD in it (SWALP; Yang et al. 2019). With e = floor(log2 max|x|),
 
     i = clip(round(x 2^(bits-2-e)), -2^(bits-1), 2^(bits-1) - 1)       x' = i 2^(e-bits+2)
 
 `round` goes to the nearest integer or, stochastically, up with a chance of the fraction: then
-the mean of x' is x as long as nothing is clipped, and an average over many steps filters the
-noise out. The exponent is kept in 8 bits, clipped to [-126, 127], and no step is finer than
-2^-126.
+the mean of x' is x where nothing is clipped, and an average over many steps filters the noise
+out. One step of low-precision SGD, with Q for this rounding and momentum b:
 
-One step of low-precision SGD with Q for this rounding and momentum b:
+    m = b m + Q(gradient) + decay w        w = Q(w - rate m)        m = Q(m)
 
-    g = Q(gradient + decay w)        m = Q(b m + g)        w = Q(w - rate m)
-
-Activations pass through Q going forward, their errors coming back, after every convolution and
-linear layer. Weights have one block for each filter, activations one for each layer's output.
-In float32 stay, as in the original's experiments, the batch norms' arithmetic, the loss, and
-the average, in which the rounding errors of many steps cancel.
+What a convolution or linear layer reads and puts out passes through Q going forward, its error
+coming back: both factors of a product have few bits. A filter's weights are one block, a
+layer's input another. In float32 stay batch norms, sums, loss and average. The authors' code
+(stevenygd/SWALP) leaves in float32, too, what the first convolution, shortcuts and the last
+layer read, and what the latter two put out; it clips exponents to [-128, 127], not [-126, 127].
 """
 
 import copy
@@ -36,11 +32,26 @@ def quantize(values, bits=8, rounding="stochastic", *, axis=None, generator=None
     >>> quantize(torch.tensor([1.0, 0.26, -0.01]), 4, "nearest")
     tensor([ 1.0000,  0.2500, -0.0000])
 
-    values: a float32 or float64 tensor of any shape; integers count as float32. axis None makes
-    one block of it all, a number one block for each index of that axis (a filter, a channel).
-    generator: of the stochastic rounding, on the values' device. Raises ValueError for other
-    bits, roundings, dtypes or axes, and for values that are not finite.
+    values: float32 or float64; integers count as float32. axis None makes one block of it all,
+    a number one for each index of that axis (a filter, a channel). generator: of the stochastic
+    rounding, on the values' device. ValueError for other bits, roundings, dtypes or axes, and
+    for values that are not finite.
     """
+    values, largest = _blocks(values, bits, rounding, axis)
+    exponent = torch.frexp(largest).exponent - 1  # largest = m 2^exponent, 1 <= m < 2
+    spacing = (exponent.clamp(*EXPONENTS) - (bits - 2)).clamp_min(EXPONENTS[0])
+    steps = torch.ldexp(values, -spacing)
+    if rounding == "nearest":
+        steps = steps.round()
+    else:
+        kind = {"dtype": values.dtype, "device": values.device}
+        steps = (steps + torch.rand(values.shape, generator=generator, **kind)).floor()
+    half = 2 ** (bits - 1)
+    return torch.ldexp(steps.clamp(-half, half - 1), spacing)
+
+
+def _blocks(values, bits, rounding, axis):
+    """(the values, the largest magnitude of each one's block), once all is allowed."""
     values = torch.as_tensor(values)
     values = values if values.is_floating_point() else values.float()
     if values.dtype not in (torch.float32, torch.float64):
@@ -51,34 +62,13 @@ def quantize(values, bits=8, rounding="stochastic", *, axis=None, generator=None
         raise ValueError(f"rounding is {rounding!r}; it is one of {', '.join(ROUNDINGS)}")
     if axis is not None and not -values.dim() <= axis < values.dim():
         raise ValueError(f"axis is {axis}; the values have {values.dim()} axes")
-    if not values.numel():
-        return values.clone()
-    largest = _largest(values, axis)
+    axes, largest = range(values.dim()), values.abs()
+    others = [one for one in axes if axis is None or one != axis % values.dim()]
+    if values.numel() and others:
+        largest = largest.amax(others, keepdim=True)
     if not largest.isfinite().all():
         raise ValueError("a value is NaN or infinite; a shared exponent cannot hold it")
-    return _on_grid(values, largest, bits, rounding, generator)
-
-
-def _largest(values, axis):
-    """The largest magnitude of each block, shaped to spread over `values`."""
-    if axis is None:
-        return values.abs().amax()
-    others = [one for one in range(values.dim()) if one != axis % values.dim()]
-    return values.abs().amax(others, keepdim=True) if others else values.abs()
-
-
-def _on_grid(values, largest, bits, rounding, generator):
-    """The values rounded; `largest` has the largest magnitude of each one's block."""
-    exponent = torch.frexp(largest).exponent - 1  # largest = m 2^exponent, m in [0.5, 1)
-    spacing = (exponent.clamp(*EXPONENTS) - (bits - 2)).clamp_min(EXPONENTS[0])
-    steps = torch.ldexp(values, -spacing)
-    if rounding == "nearest":
-        steps = steps.round()
-    else:
-        kind = {"dtype": values.dtype, "device": values.device}
-        steps = (steps + torch.rand(values.shape, generator=generator, **kind)).floor()
-    half = 2 ** (bits - 1)
-    return torch.ldexp(steps.clamp(-half, half - 1), spacing)
+    return values, largest
 
 
 class _Rounded(torch.autograd.Function):
@@ -95,8 +85,9 @@ class _Rounded(torch.autograd.Function):
 
 
 def rounded(values, bits=8, rounding="stochastic"):
-    """`values` as one block, and the gradient that comes back through here as another."""
-    return _Rounded.apply(values, bits, rounding)
+    """`values` as one block, and the gradient that comes back through here as another; with
+    bits None the values."""
+    return values if bits is None else _Rounded.apply(values, bits, rounding)
 
 
 def with_rounded_weights(model, bits):
@@ -109,54 +100,60 @@ def with_rounded_weights(model, bits):
 
 
 def round_activations(model, bits=8):
-    """The handles (`.remove()` undoes it) of hooks by which every convolution and linear layer
-    of the model rounds what it puts out, both ways."""
-    layers = [one for one in model.modules() if isinstance(one, (nn.Conv2d, nn.Linear))]
-    return [
-        layer.register_forward_hook(lambda _layer, _inputs, output: rounded(output, bits))
-        for layer in layers
-    ]
+    """The model, whose convolutions and linear layers from now on round what they read, what
+    they put out, and the errors that come back; with bits None no longer. Copies do so, too."""
+    for layer in model.modules():
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            if not hasattr(layer, "bits"):
+                layer.register_forward_pre_hook(_round_input)
+                layer.register_forward_hook(_round_output)
+            layer.bits = bits
+    return model
+
+
+def _round_input(layer, inputs):
+    return tuple(rounded(one, layer.bits) for one in inputs)
+
+
+def _round_output(layer, _inputs, output):
+    return rounded(output, layer.bits)
 
 
 class LowPrecisionSGD(torch.optim.Optimizer):
-    """SGD whose weights, gradients and momenta are block floating point of `bits` bits.
-
-    lr, momentum, weight_decay as in `torch.optim.SGD`; rounding and generator as in `quantize`.
-    The weights are rounded at once and after every step.
-    """
+    """SGD whose weights (at once, too), gradients and momenta are block floating point of
+    `bits`: the words of `torch.optim.SGD` and `quantize`; ValueError for a rate below 0."""
 
     def __init__(
-        self,
-        params,
-        lr,
-        *,
-        momentum=0.9,
-        weight_decay=3e-4,
-        bits=8,
-        rounding="stochastic",
-        generator=None,
+        self, params, lr, *, momentum=0.9, weight_decay=3e-4, bits=8, rounding="stochastic"
     ):
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-        self._how = {"bits": bits, "rounding": rounding, "generator": generator}
+        if not lr >= 0:
+            raise ValueError(f"lr is {lr}; a rate is 0 or more")
+        own = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+        super().__init__(params, own | {"bits": bits, "rounding": rounding})
         with torch.no_grad():
-            for parameter in (each for group in self.param_groups for each in group["params"]):
-                parameter.copy_(self._round(parameter))
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    parameter.copy_(self._round(parameter, group))
 
-    def _round(self, values):
+    def _round(self, values, group):
         """The values with one block for each filter, or one for a vector."""
-        return quantize(values, axis=0 if values.dim() > 1 else None, **self._how)
+        axis = 0 if values.dim() > 1 else None
+        return quantize(values, group["bits"], group["rounding"], axis=axis)
 
     @torch.no_grad()
     def step(self, closure=None):
-        """One step; parameters without a gradient stay. A closure is refused."""
+        """One step; parameters without a gradient stay. A closure is refused; ValueError for a
+        gradient that is not finite: then nothing has moved."""
         if closure is not None:
             raise ValueError("a closure came; this optimiser takes one gradient for each step")
+        after = []
         for group in self.param_groups:
             for parameter in (each for each in group["params"] if each.grad is not None):
-                gradient = self._round(parameter.grad + group["weight_decay"] * parameter)
-                past = self.state[parameter].get("momentum")
-                moved = gradient
-                if past is not None:
-                    moved = self._round(group["momentum"] * past + gradient)
-                self.state[parameter]["momentum"] = moved
-                parameter.copy_(self._round(parameter - group["lr"] * moved))
+                moved = group["momentum"] * self.state[parameter].get("momentum", 0)
+                moved = moved + self._round(parameter.grad, group)
+                moved = moved + group["weight_decay"] * parameter
+                weights = self._round(parameter - group["lr"] * moved, group)
+                after.append((parameter, weights, self._round(moved, group)))
+        for parameter, weights, momentum in after:  # all of them, or none
+            parameter.copy_(weights)
+            self.state[parameter]["momentum"] = momentum

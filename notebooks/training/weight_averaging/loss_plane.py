@@ -1,4 +1,4 @@
-"""Look at the loss between and around trained networks: lines, planes, and curves.
+"""Look at the loss between and around trained networks: lines, planes, curves, and sharpness.
 
 A network's weights are one vector w of D numbers. Three of them span a plane with the
 orthonormal axes
@@ -16,7 +16,6 @@ Legend: D weights, B batch.
 """
 
 import copy
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -50,28 +49,9 @@ def _split(model, weights_D):
     return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
-class Plane(NamedTuple):
-    """A plane in the space of weights: origin (D,), two orthonormal axes (D,)."""
-
-    origin: torch.Tensor
-    u: torch.Tensor
-    v: torch.Tensor
-
-    def at(self, x, y):
-        """The weights (D,) of the point (x, y)."""
-        return self.origin + x * self.u + y * self.v
-
-    def coordinates(self, weights_D):
-        """(x, y) of the weights' projection onto the plane."""
-        away = weights_D - self.origin
-        return (away @ self.u).item(), (away @ self.v).item()
-
-
 def plane_through(first_D, second_D, third_D):
-    """The `Plane` through three vectors of weights, with the first in its origin.
-
-    Raises ValueError when they lie on a line.
-    """
+    """The orthonormal axes (2, D) of the plane through three vectors, the first its origin;
+    ValueError for three on a line."""
     u, v = second_D - first_D, third_D - first_D
     if u.norm() == 0:
         raise ValueError("the first two networks are the same; a plane needs three that differ")
@@ -79,7 +59,7 @@ def plane_through(first_D, second_D, third_D):
     rest = v - (v @ u) * u
     if rest.norm() <= 1e-5 * v.norm():
         raise ValueError("the three networks lie on one line; a plane needs a third direction")
-    return Plane(first_D, u, rest / rest.norm())
+    return torch.stack([u, rest / rest.norm()])
 
 
 def bezier(first_D, middle_D, second_D, t):
@@ -90,10 +70,8 @@ def bezier(first_D, middle_D, second_D, t):
 
 
 def bend(model, first_D, second_D, data, *, epochs, rate=0.05, batch=64, seed=0):
-    """The middle (D,) of a `bezier` curve of low loss between two networks.
-
-    Descends the loss at a random point of the curve for each batch. The model's weights stay.
-    """
+    """The middle (D,) of a `bezier` curve of low loss between two networks: it descends the
+    loss at a random point of the curve for each batch. The model's weights stay."""
     names = [name for name, _ in model.named_parameters()]
     middle_D = ((first_D + second_D) / 2).requires_grad_()
     optimiser = torch.optim.SGD([middle_D], rate, momentum=0.9)
@@ -121,10 +99,8 @@ def judge(model, data):
 
 
 def along(model, points, statistics, *parts):
-    """`judge` of the model on each of the parts, at each of the points (D,): rows of numbers.
-
-    statistics: `Images` from which the batch norms are recomputed at each point.
-    """
+    """`judge` of the model on each of the parts, at each of the points (D,): rows of numbers;
+    the batch norms are recomputed there from the `Images` statistics."""
     rows = []
     for weights_D in points:
         recompute_batch_norm(set_weights(model, weights_D).eval(), statistics.batches())
@@ -133,12 +109,29 @@ def along(model, points, statistics, *parts):
 
 
 @torch.no_grad()
+def sharpness(model, data, *, size=0.1, draws=10, seed=0):
+    """By how many nats the mean loss on `Images` rises, with batch norms recomputed, when each
+    filter or row of a matrix moves by `size` of its length in a random direction (of `draws`):
+    rounding moves weights likewise, and a scale that a batch norm undoes does not count."""
+    moved, drawn = copy.deepcopy(model).eval(), torch.Generator().manual_seed(seed)
+    pairs = list(zip(model.parameters(), moved.parameters(), strict=True))
+    losses = []
+    for way in (0.0, *[size] * draws):
+        for old, new in (pair for pair in pairs if pair[0].dim() > 1):
+            step = torch.randn(old.shape, generator=drawn).to(old).flatten(1)
+            step = step * (old.flatten(1).norm(dim=1) / step.norm(dim=1))[:, None]
+            new.copy_(old + way * step.view_as(old))
+        recompute_batch_norm(moved, data.batches())
+        losses.append(judge(moved, data)[0])
+    return sum(losses[1:]) / draws - losses[0]
+
+
+@torch.no_grad()
 def blend_statistics(model, first, second, share):
     """Fill the model's batch norms with (1 - share) of the first's statistics and share of the
     second's; a share below 0 counts as 0 and above 1 as 1, since variances stay positive."""
     share = min(max(share, 0.0), 1.0)
-    layers = zip(*map(batch_norms, (model, first, second)), strict=True)
-    for own, one, two in layers:
+    for own, one, two in zip(*map(batch_norms, (model, first, second)), strict=True):
         for name in ("running_mean", "running_var"):
             blended = torch.lerp(getattr(one, name), getattr(two, name), share)
             getattr(own, name).copy_(blended)
@@ -170,20 +163,16 @@ def columns(places, rows):
 
 
 def plane_rows(look, parts, weights, side=15):
-    """{curve: columns} of the plane through the first three of the weights (D,).
-
-    look(points, statistics, *parts): `along` with its model. `curve_plane` holds side x side
-    points around all the weights, `curve_spots` where these lie.
-    """
-    flat = plane_through(*weights[:3])
-    spots = np.array([flat.coordinates(one) for one in weights])
+    """{curve: columns} of the plane through the first three of the weights (D,): `curve_plane`
+    has side x side points around all of them, `curve_spots` where they lie. look(points,
+    statistics, *parts): `along` with its model."""
+    axes, origin = plane_through(*weights[:3]), weights[0]
+    spots = np.array([(axes @ (one - origin)).tolist() for one in weights])
     low, high = spots.min(0), spots.max(0)
     margin = 0.6 * (high - low)
     xs, ys = np.linspace(low - margin, high + margin, side).T.tolist()
-    grid = [(x, y) for x in xs for y in ys]
-    rows = look([flat.at(x, y) for x, y in grid], parts[0], *parts)
-    found = columns({"x": [x for x, _ in grid], "y": [y for _, y in grid]}, rows)
-    return {
-        "curve_plane": found,
-        "curve_spots": {"x": spots[:, 0].tolist(), "y": spots[:, 1].tolist()},
-    }
+    at_x, at_y = zip(*((x, y) for x in xs for y in ys), strict=True)
+    points = [origin + x * axes[0] + y * axes[1] for x, y in zip(at_x, at_y, strict=True)]
+    places = columns({"x": list(at_x), "y": list(at_y)}, look(points, parts[0], *parts))
+    of_weights = {"x": spots[:, 0].tolist(), "y": spots[:, 1].tolist()}
+    return {"curve_plane": places, "curve_spots": of_weights}

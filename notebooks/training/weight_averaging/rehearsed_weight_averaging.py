@@ -5,9 +5,9 @@
 
 import torch
 from averaging import WeightAverage
+from bench_averaging import training_step
+from fashion_task import scaled
 from small_resnet import SmallResNet
-from small_training import images
-from torch.nn import functional as F
 
 METRICS = {}  # no claim of the article is a rate or a time of a step
 
@@ -56,18 +56,7 @@ def _averaging(model, step, average):
 
 def _step(sizes, device):
     """(the network, one step of SGD on a batch of bytes that lies on the device)."""
-    model = SmallResNet(sizes["width"]).to(device)
-    shape = sizes["batch"], 1, 28, 28
+    model, shape = SmallResNet(sizes["width"]).to(device), (sizes["batch"], 1, 28, 28)
     pixels = torch.randint(0, 256, shape, dtype=torch.uint8, device=device)
-    index = torch.arange(sizes["batch"], device=device)
-    data = images(pixels, index % 10)
-    optimiser = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, foreach=True)
-
-    def step():
-        x_BCHW, labels_B = data.at(index)
-        loss = F.cross_entropy(model(x_BCHW), labels_B)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
-
-    return model, step
+    labels = torch.arange(sizes["batch"], device=device) % 10
+    return model, training_step(model, scaled(pixels, labels), sizes["batch"])

@@ -1,8 +1,6 @@
-"""A small pre-activation residual network: batch norm, ReLU, convolution, twice, and the input
-added.
+"""A small pre-activation residual network (He et al. 2016): batch norm, ReLU, convolution,
+twice, and the input added; the kind that the article reports, with one block per width.
 
-He et al., "Identity Mappings in Deep Residual Networks" (2016), the kind of network of the
-experiments that the article reports (PreResNet-164 on CIFAR-100), with one block per width.
 Legend: B images, C channels, H height, W width.
 """
 
@@ -31,11 +29,8 @@ class Block(nn.Module):
 
 
 class SmallResNet(nn.Module):
-    """Images x_BCHW (float, standardised) -> logits (B, classes).
-
-    Widths w, 2w and 4w, the stem halves the image. dropout: the chance that a feature before
-    the last layer is dropped, in training and for MC dropout.
-    """
+    """Images x_BCHW (float, standardised) -> logits (B, classes). Widths w, 2w and 4w, the stem
+    halves the image. dropout: the chance that a feature before the last layer is dropped."""
 
     def __init__(self, width=16, channels=1, classes=10, dropout=0.0):
         super().__init__()

@@ -2,11 +2,10 @@
 
     make study CHAPTERS=training/weight_averaging STUDY=methods
 
-What is compared starts from the same weights (an arm `fork`, three quarters of the epochs) and
-has as many epochs. SGD's rates are those of the authors' recipe for such a network, AdamW's are
-common ones, the fork is ours; nothing was tuned on what is reported.
-
-Studies: `methods`, and `bits` (8 in training, few after it). `study_surface.py` and
+What is compared starts from the same weights (an arm `fork`, 9 of 16 epochs) and has as many
+epochs. SGD's rates are those of the authors' recipe for such a network, AdamW's are common
+ones; SWALP has its authors' rates, which fall before the fork; nothing was tuned on what is
+reported. The other study, `bits`: 8 in training, few after it. `study_surface.py` and
 `study_uncertainty.py` go by the same paths.
 """
 
@@ -20,16 +19,15 @@ import loss_plane
 import numpy as np
 from averaging import WeightAverage, updates
 from block_float import LowPrecisionSGD, round_activations, with_rounded_weights
-from fashion_task import Task, fingerprints, task_of
+from fashion_task import ADAM, SGD, Task, fingerprints, logits_of, task_of
 from helpers import data, device
 from helpers.study import Arm, Metric, Outcome, Part, Study, student
 from predictive_scores import scores
-from small_training import ADAM, SGD, logits_of, train
 
 EMA = 0.99  # decay for each step: a memory of about a hundred
 MEMBERS = 3  # runs of an ensemble, and cycles
 FEW, WHOLE = (2, 3, 4, 5, 6, 8), 24  # 24 bits are a float32's
-OTHERS = 100  # what is added to a seed for each further start
+FURTHER = 100  # what is added to a seed for each further start
 
 
 class Path(NamedTuple):
@@ -37,10 +35,10 @@ class Path(NamedTuple):
 
     way: "begins" up to the fork; from there the rate "falls", "stays" high, or "cycles"; or the
     network "rests"; or a curve between two "bends". snapshots: what is averaged, none or each
-    "step", "epoch" or "cycle", with a `decay` or equally; weights, or with `ensemble`
-    predictions. statistics: of the batch norms, "trained" with the last network, "averaged", or
-    "recomputed". rates: before the fork, and high. bits: of activations from the beginning on;
-    rounded: of weights after all.
+    "step", "epoch" or "cycle", with a `decay` or equally; weights, or, in an `ensemble`,
+    predictions. statistics of batch norms: "trained", "averaged", or "recomputed". rates: at
+    first, and high; one that `settles` has fallen at the fork. bits: of activations, but where
+    an average of weights is asked. rounded: bits of weights after all.
     """
 
     way: str
@@ -50,6 +48,7 @@ class Path(NamedTuple):
     ensemble: bool = False
     optimiser: Callable = SGD
     rates: tuple = (0.1, 0.05)
+    settles: bool = False
     bits: int | None = None
     rounded: int | None = None
 
@@ -63,7 +62,7 @@ def task_for(job):
 
 def drawn(job):
     """The seed of the start and of the images' order: the study's, or a further one."""
-    return job.seed + OTHERS * job.arm.setting.get("member", 0)
+    return job.seed + FURTHER * job.arm.setting.get("member", 0)
 
 
 def begin(word, job):
@@ -78,11 +77,11 @@ def fit(job):
         ends = map(loss_plane.weights_of, job.start)
         epochs = task.epochs // 2
         return *job.start, loss_plane.bend(job.start[1], *ends, job.train, epochs=epochs)
-    falls, stays = task.recipes(*path.rates, optimiser=path.optimiser)
+    how = {"settles": path.settles, "optimiser": path.optimiser}
+    falls, stays = task.recipes(*path.rates, **how)
     if path.way == "begins":
-        if path.bits:
-            round_activations(job.start, path.bits)
-        return train(job.start, job.train, falls, seed=seed, last=task.start)
+        start = round_activations(job.start, path.bits) if path.bits else job.start
+        return task.begun(seed, falls, start)
     if path.way == "rests":
         model = with_rounded_weights(job.start, path.rounded) if path.rounded else job.start
     elif path.ensemble:
@@ -97,7 +96,9 @@ def fit(job):
             recipe = {"falls": falls, "stays": stays}[path.way]
             calls = {f"at_{path.snapshots}": updates(average)} if path.snapshots else {}
             model = task.branch(seed, job.start, recipe, **calls)
-        model = average.model if path.snapshots else model
+        if path.snapshots:
+            model, average.model.snapshots = average.model, average.count
+            model = round_activations(model, None) if path.bits else model
     return task.refreshed(model) if path.statistics == "recomputed" else model
 
 
@@ -121,18 +122,23 @@ def clothes(*several):
     return Part(several if len(several) > 1 else several[0], units)
 
 
-def against_sgd(prefix, differs, metrics):
-    """Outcomes: each metric of each arm of `differs` less that of SGD."""
-    both = itertools.product(differs.items(), metrics)
-    return {f"{prefix}_less_sgd_{a}_{m}": Outcome(m, a, "sgd", d) for (a, d), m in both}
+def compared(study, pairs, metrics):
+    """Outcomes: each metric of arms less that of another: {less: {arm: (what differs, …)}}."""
+    found = {}
+    for less, arms in pairs.items():
+        for (arm, (differs, *_)), metric in itertools.product(arms.items(), metrics):
+            unit = "nat" if metric == "nll" else "points"
+            outcome = Outcome(metric, arm, less, differs, unit=unit)
+            found[f"study_{study}_less_{less}_{arm}_{metric}"] = outcome
+    return found
 
 
-METRICS = {"accuracy": Metric(""), "nll": Metric("nat"), "ece": Metric("")}
+METRICS = {"accuracy": Metric("%", 100), "nll": Metric("nat"), "ece": Metric("%", 100)}
 ERRORS = {"error": Metric("%", 100)}
-SIZES = {"images": 3000, "tested": 400, "epochs": 16, "width": 8}
+SIZES = {"images": 3000, "tested": 400, "epochs": 48, "width": 8}
 TRIAL = {"images": 200, "tested": 2, "epochs": 8, "width": 2}
-COMMON = {"notebook": "weight_averaging", "seeds": range(3), "sizes": SIZES, "trial": TRIAL}
-COMMON |= {"parts": drawn_parts, "begin": begin, "fit": fit}
+COMMON = {"notebook": "weight_averaging", "seeds": range(5), "sizes": SIZES, "trial": TRIAL}
+COMMON |= {"parts": drawn_parts, "begin": begin, "fit": fit, "processes": 2}
 ANEW = {"statistics": "recomputed"}
 SWA = Path("stays", "epoch", **ANEW)
 BY_ADAM = {"optimiser": ADAM, "rates": (2e-3, 1e-3)}
@@ -144,66 +150,55 @@ def ending(start, loss, **more):
     return Arm(train="train", start=start, loss=loss, **more)
 
 
-WAY, EACH, OF = "loss.way", "loss.snapshots", "loss.statistics"
+def methods_judge(made, test, job):
+    """Scores, and of how many networks the weights (or predictions) were averaged."""
+    count = len(made) if isinstance(made, list) else getattr(made, "snapshots", 1)
+    found = scores(probabilities(made, test), test.labels_N)
+    return found._asdict() | {"snapshots": count}
+
+
+WAY, EACH, OF, DECAY = "loss.way", "loss.snapshots", "loss.statistics", "loss.decay"
 BY_OTHER = ("loss.rates", "start", "loss.optimiser.function")
 BY_OTHER += ("loss.optimiser.momentum", "loss.optimiser.weight_decay")
-
-
-def methods_extra(receipt, found):
-    """Record the gain in points, which a claim asks for."""
-    gain = dict(receipt.metrics["study_methods_less_sgd_swa_accuracy"], unit="points")
-    gain |= {end: 100 * gain[end] for end in ("value", "low", "high") if end in gain}
-    receipt.record("study_methods_swa_gain", **gain)
-
-
+SGD_EMA = Path("falls", "step", decay=EMA, **ANEW)
+AVERAGES = {  # what each differs in from SGD, and how it goes on from the fork
+    "high": ((WAY,), Path("stays")),
+    "asgd_epochs": ((EACH, OF), Path("falls", "epoch", **ANEW)),
+    "swa": ((EACH, OF, WAY), SWA),
+    "asgd": ((EACH, OF), Path("falls", "step", **ANEW)),
+    "swa_steps": ((EACH, OF, WAY), SWA._replace(snapshots="step")),
+    "ema": ((DECAY, EACH, OF), SGD_EMA),
+    "ema_high": ((DECAY, EACH, OF, WAY), SGD_EMA._replace(way="stays")),
+    "swa_last": ((EACH, WAY), Path("stays", "epoch")),
+    "swa_average": ((EACH, OF, WAY), Path("stays", "epoch", "averaged")),
+    "fge_mean": ((EACH, OF, WAY), Path("cycles", "cycle", **ANEW)),
+    "fge_ensemble": (("loss.ensemble", EACH, WAY), Path("cycles", "cycle", ensemble=True)),
+}
+OTHERS = {
+    "sgd_recomputed": ((OF, WAY, "start"), ending("sgd", Path("rests", **ANEW))),
+    "adam": (BY_OTHER, ending("adam_fork", Path("falls", **BY_ADAM))),
+    "adam_swa": ((*BY_OTHER, EACH, OF, WAY), ending("adam_fork", SWA._replace(**BY_ADAM))),
+}
+PAIRS = {  # arms that differ in one thing alone
+    "asgd_epochs": {"swa": ((WAY,),)},
+    "asgd": {"swa_steps": ((WAY,),)},
+    "swa": {"swa_last": ((OF,),), "swa_steps": ((EACH,),)},
+}
 METHODS = Study(
     name="methods",
     key="study_methods_{arm}_{metric}",
-    metrics=METRICS,
-    judge=lambda made, test, job: scores(probabilities(made, test), test.labels_N)._asdict(),
-    extra=methods_extra,
+    metrics=METRICS | {"snapshots": Metric("")},
+    judge=methods_judge,
     arms={
         "fork": FORK,
+        "adam_fork": replace(FORK, loss=Path("begins", **BY_ADAM)),
         "sgd": ending("fork", Path("falls")),
-        "sgd_recomputed": ending("sgd", Path("rests", **ANEW)),
-        "high": ending("fork", Path("stays")),
-        "asgd": ending("fork", Path("falls", "step", "recomputed")),
-        "ema": ending("fork", Path("falls", "step", "recomputed", EMA)),
-        "ema_high": ending("fork", Path("stays", "step", "recomputed", EMA)),
-        "swa": ending("fork", SWA),
-        "swa_last": ending("fork", Path("stays", "epoch")),
-        "swa_average": ending("fork", Path("stays", "epoch", "averaged")),
-        "fge_mean": ending("fork", Path("cycles", "cycle", "recomputed")),
-        "fge_ensemble": ending("fork", Path("cycles", "cycle", ensemble=True)),
-        "adam_fork": Arm(train="train", test=(), loss=Path("begins", **BY_ADAM)),
-        "adam": ending("adam_fork", Path("falls", **BY_ADAM)),
-        "adam_swa": ending("adam_fork", SWA._replace(**BY_ADAM)),
+        **{name: ending("fork", path) for name, (_, path) in AVERAGES.items()},
+        **{name: arm for name, (_, arm) in OTHERS.items()},
     },
-    outcomes=against_sgd(
-        "study_methods",
-        {
-            "sgd_recomputed": (OF, WAY, "start"),
-            "high": (WAY,),
-            "asgd": (EACH, OF),
-            "ema": ("loss.decay", EACH, OF),
-            "ema_high": ("loss.decay", EACH, OF, WAY),
-            "swa": (EACH, OF, WAY),
-            "swa_last": (EACH, WAY),
-            "swa_average": (EACH, OF, WAY),
-            "fge_mean": (EACH, OF, WAY),
-            "fge_ensemble": ("loss.ensemble", EACH, WAY),
-            "adam": BY_OTHER,
-            "adam_swa": (*BY_OTHER, EACH, OF, WAY),
-        },
-        METRICS,
-    ),
+    outcomes=compared("methods", {"sgd": AVERAGES | OTHERS, **PAIRS}, METRICS),
     **COMMON,
 )
-
-
-def error_of(made, test, job):
-    """The share of wrong answers."""
-    return {"error": 1 - scores(probabilities(made, test), test.labels_N).accuracy}
 
 
 def bits_extra(receipt, found):
@@ -221,31 +216,41 @@ def bits_extra(receipt, found):
         receipt.record(f"study_bits_rounding_{count}_bits_gain", mean, *told, interval="95 %")
 
 
-OWN = {key: SGD.keywords[key] for key in ("momentum", "weight_decay")}
-EIGHT = {"bits": 8, "optimiser": partial(LowPrecisionSGD, bits=8, **OWN)}
-ROUNDED = {
-    f"full_{name}_{bits}_bits": ending(f"full_{name}", Path("rests", rounded=bits, **ANEW))
-    for name, bits in itertools.product(("sgd", "swa"), (*FEW, WHOLE))
-}
+OF_SGD = {key: SGD.keywords[key] for key in ("momentum", "weight_decay")}
+EIGHT = {"bits": 8, "optimiser": partial(LowPrecisionSGD, bits=8, **OF_SGD)}
+SETTLED = {"settles": True, "rates": (0.1, 0.01)}  # SWALP's rates
+SWALP = SWA._replace(**EIGHT, **SETTLED)
+FORKS = {"full": {}, "low": EIGHT, "settled": SETTLED, "swalp": EIGHT | SETTLED}
 BY_BITS = ("loss.bits", "loss.optimiser.bits", "loss.optimiser.foreach", "start")
-BY_BITS += ("loss.optimiser.function", EACH, OF, WAY)
+BY_BITS += ("loss.optimiser.function",)
+BY_SWALP = (*BY_BITS, "loss.rates", "loss.settles", EACH, OF, WAY)
+GAPS = {
+    "full_sgd": {"low_swa": (BY_SWALP,), "low_sgd": (BY_BITS,)},
+    "settled_swa": {"low_swa": (BY_BITS,)},
+    "low_swa": {"low_swa_steps": ((EACH,),)},
+}
 BITS = Study(
     name="bits",
     key="study_bits_{arm}_{metric}",
     metrics=ERRORS,
-    judge=error_of,
+    judge=lambda made, test, job: {"error": 1 - methods_judge(made, test, job)["accuracy"]},
     extra=bits_extra,
     arms={
-        "full_fork": FORK,
+        **{
+            f"{name}_fork": replace(FORK, loss=Path("begins", **of))
+            for name, of in FORKS.items()
+        },
         "full_sgd": ending("full_fork", Path("falls")),
         "full_swa": ending("full_fork", SWA),
-        "low_fork": replace(FORK, loss=Path("begins", **EIGHT)),
         "low_sgd": ending("low_fork", Path("falls", **EIGHT)),
-        "low_swa": ending("low_fork", SWA._replace(**EIGHT)),
-        **ROUNDED,
+        "settled_swa": ending("settled_fork", SWA._replace(**SETTLED)),
+        "low_swa": ending("swalp_fork", SWALP),
+        "low_swa_steps": ending("swalp_fork", SWALP._replace(snapshots="step")),
+    }
+    | {
+        f"full_{name}_{bits}_bits": ending(f"full_{name}", Path("rests", rounded=bits, **ANEW))
+        for name, bits in itertools.product(("sgd", "swa"), (*FEW, WHOLE))
     },
-    outcomes={
-        "study_bits_swalp_gap": Outcome("error", "low_swa", "full_sgd", BY_BITS, unit="points")
-    },
-    **COMMON,
+    outcomes=compared("bits", GAPS, ERRORS),
+    **COMMON | {"seeds": range(3), "sizes": SIZES | {"epochs": 32}},
 )

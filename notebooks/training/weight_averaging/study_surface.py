@@ -2,9 +2,9 @@
 
     make study CHAPTERS=training/weight_averaging STUDY=surface
 
-Both are refreshed, so that they differ in their path alone (`study_averaging.py`). Of the first
-seed: the plane through SGD's networks from three starts, and a straight and a bent way between
-two of them, each a fifth of the images.
+Both are refreshed, so that they differ in their path alone (`study_averaging.py`); sharpness is
+the training loss's. Of the first seed: the plane through SGD's networks from three starts, and
+a straight and a bent way between two of them, each a fifth of the images.
 """
 
 import copy
@@ -30,18 +30,20 @@ def surface_parts(seed, sizes):
 
 
 def surface_judge(made, images, job):
-    """Loss and accuracy; of several networks the plane through them, or a way between two."""
+    """Loss and accuracy, of training images sharpness, too; of several networks the plane
+    through them, or a way between two."""
     if job.test != "few":
-        return dict(
-            zip(("loss", "accuracy"), loss_plane.judge(made.eval(), images), strict=True)
-        )
+        loss, accuracy = loss_plane.judge(made.eval(), images)
+        sharp = {"sharpness": loss_plane.sharpness(made, images)} if job.test == "train" else {}
+        return {"loss": loss, "accuracy": accuracy, **sharp}
     look = partial(loss_plane.along, copy.deepcopy(made[0]))
-    weights = [loss_plane.weights_of(one) if callable(one) else one for one in made]
+    first, second, *more = (loss_plane.weights_of(m) if callable(m) else m for m in made)
     if job.name == "plane":
-        return loss_plane.plane_rows(look, images, weights, SIDE)
-    first, second, *middle = weights
-    middle = middle[0] if middle else (first + second) / 2
-    shares = np.linspace(0, 1, POINTS).tolist()
+        return loss_plane.plane_rows(look, images, [first, second, *more], SIDE)
+    middle, shares = (
+        more[0] if more else (first + second) / 2,
+        np.linspace(0, 1, POINTS).tolist(),
+    )
     points = [loss_plane.bezier(first, middle, second, share) for share in shares]
     told = loss_plane.columns({"t": shares}, look(points, images[0], *images))
     return {f"curve_{job.name}": told}
@@ -66,7 +68,7 @@ TWICE, THRICE = ({"setting": {"member": member}, "seeds": 1} for member in (1, 2
 SURFACE = Study(
     name="surface",
     key="study_surface_{arm}_{part}_{metric}",
-    metrics={"loss": Metric("nat"), "accuracy": Metric("%", 100)},
+    metrics={"loss": Metric("nat"), "accuracy": Metric("%", 100), "sharpness": Metric("nat")},
     judge=surface_judge,
     extra=surface_extra,
     arms={
@@ -83,6 +85,7 @@ SURFACE = Study(
     },
     outcomes={
         "study_surface_train_loss_excess": Outcome("loss", "swa", "sgd", DIFFERS, "train"),
+        "study_surface_sharpness_excess": Outcome("sharpness", "swa", "sgd", DIFFERS, "train"),
         "study_surface_test_accuracy_gain": Outcome(
             "accuracy", "swa", "sgd", DIFFERS, "test", unit="points"
         ),

@@ -2,9 +2,9 @@
 
     make study CHAPTERS=training/weight_averaging STUDY=uncertainty
 
-`uncertainty`: five classes known, five unknown; one run of SGD, or the Gaussian of one, and
-three of them. `widths`: test errors by width, a fifth of the training labels wrong. Paths and
-forks are those of `study_averaging.py`; here weights are collected four times an epoch.
+`uncertainty`: five classes known, five unknown; one run of SGD, its Gaussian, or three of them;
+a temperature and Laplace's prior are chosen on held-out images. `widths`: errors by width, a
+fifth of the training labels wrong. Weights are collected four times an epoch.
 """
 
 import copy
@@ -13,18 +13,16 @@ from functools import partial
 from typing import NamedTuple
 
 import study_averaging as base
-import torch
 import weight_posteriors as wp
 from averaging import WeightAverage
-from fashion_task import draw, load
+from fashion_task import draw, load, logits_of
 from helpers import data, device
-from helpers.study import Arm, Metric, Outcome, Study
+from helpers.study import Arm, Metric, Study
 from loss_plane import weights_of
 from predictive_scores import best_temperature, detection_auroc, entropies, scores
-from small_training import logits_of
 from study_averaging import COMMON, ERRORS, FORK, MEMBERS, METRICS, Path, ending
 
-SAMPLES, DECAY, RANK, DROPOUT, WRONG = 30, 3e-4, 20, 0.2, 0.2
+SAMPLES, RANK, DROPOUT, WRONG = 30, 20, 0.2, 0.2
 KNOWN, UNKNOWN = range(5), range(5, 10)
 WIDTHS = (1, 2, 4, 8, 16)
 
@@ -32,14 +30,12 @@ WIDTHS = (1, 2, 4, 8, 16)
 class Asked(NamedTuple):
     """How an arm's probabilities come about: as the mean of its networks' ("network"), with a
     "temperature", or as that of `samples` drawn by "dropout", "laplace" or from each
-    "gaussian", with `scale` and `low_rank` of its covariance, batch norms filled by each
-    `every`-th training image."""
+    "gaussian", with `scale` and `low_rank` of its covariance."""
 
     way: str = "network"
     samples: int = 0
     scale: float = 0.5
     low_rank: bool = True
-    every: int = 5
 
 
 def made(job):
@@ -51,8 +47,7 @@ def made(job):
 
 def collected(job):
     """(SWA model, `Swag`) of a path that stays high, four collections for each epoch."""
-    task, run = base.task_for(job), job.start
-    swa, swag = WeightAverage(run.model), wp.Swag(RANK)
+    task, swa, swag = base.task_for(job), WeightAverage(job.start.model), wp.Swag(RANK)
     _, stays = task.recipes(*job.arm.loss.rates, optimiser=job.arm.loss.optimiser)
     every = max(task.train.count // stays.batch // 4, 1)
 
@@ -61,7 +56,7 @@ def collected(job):
             swa.update(model)
             swag.update(weights_of(model))
 
-    task.branch(base.drawn(job), run, stays, at_step=at_step)
+    task.branch(base.drawn(job), job.start, stays, at_step=at_step)
     return task.refreshed(swa.model), swag
 
 
@@ -76,24 +71,22 @@ def asked(job):
     if how.way == "dropout":
         return lambda images: wp.dropout_probabilities(model, images, samples)
     if how.way == "laplace":
-        return lambda x: wp.laplace_probabilities(model, job.train, x, DECAY, samples)
+        laplace = wp.Laplace(model, job.train)
+        prior = laplace.best_prior(job.choice, samples)
+        return lambda images: laplace.probabilities(images, prior, samples)
     if how.way == "network":
         return lambda images: base.probabilities(networks, images)
-    lent, few = (
-        copy.deepcopy(model),
-        job.train.part(torch.arange(0, job.train.count, how.every)),
-    )
     cloud = partial(wp.swag_probabilities, scale=how.scale, low_rank=how.low_rank)
-    clouds = [swag for _, swag in starts]
-    return lambda x: sum(cloud(one, lent, few, x, samples) for one in clouds) / len(clouds)
+    lent, clouds = (copy.deepcopy(model), job.train), [swag for _, swag in starts]
+    return lambda x: sum(cloud(one, *lent, x, samples) for one in clouds) / len(clouds)
 
 
 def uncertainty_parts(seed, sizes):
     """Images of known classes, and beside those to test on as many of unknown ones."""
     found = base.drawn_parts(seed, sizes, classes=KNOWN)
     every = load(data.fetch("fashion_mnist"), "t10k", device.device())
-    unknown = draw(every, len(UNKNOWN) * sizes["tested"], classes=UNKNOWN)
-    unknown = unknown.scaled_as(found["train"].data)
+    count, like = len(UNKNOWN) * sizes["tested"], found["train"].data
+    unknown = draw(every, count, seed, UNKNOWN, like)
     return found | {"test": base.clothes(found["test"].data, unknown)}
 
 
@@ -119,86 +112,64 @@ def runs(end="", **setting):
 
 RUNS, CLOUDS = ([f"{kind}_{member}" for member in range(MEMBERS)] for kind in ("run", "cloud"))
 SWAG = Asked("gaussian", SAMPLES)
-DROPS = {"setting": {"dropout": DROPOUT}, "test": ()}
+DROPS, HELD = {"setting": {"dropout": DROPOUT}, "test": ()}, {"choice": "held"}
 MULTI = SWAG._replace(samples=SAMPLES // MEMBERS)
-WAY, COUNT = "loss.way", "loss.samples"
+WAY, COUNT, SHAPE = "loss.way", "loss.samples", ("loss.low_rank", "loss.scale")
 FROM_CLOUD = (COUNT, WAY, "start", "train")
-BEYOND = "study_uncertainty_multiswag_over_ensemble_excess"
-DIFFERS = {
-    "swa": ("start",),
-    "temperature": ("choice", WAY),
-    "dropout": (COUNT, WAY, "start"),
-    "laplace": (COUNT, WAY, "train"),
-    "swag_diagonal": (*FROM_CLOUD, "loss.low_rank", "loss.scale"),
-    "swag": FROM_CLOUD,
-    "ensemble": ("start",),
-    "multiswag": FROM_CLOUD,
-}  # each from SGD
+LAPLACE, DIAGONAL = Asked("laplace", SAMPLES), SWAG._replace(scale=1.0, low_rank=False)
+RIVALS = {  # what each differs in from SGD, and the arm
+    "swa": (("start",), Arm(start="cloud_0", loss=Asked())),
+    "temperature": (("choice", WAY), Arm(start="run_0", loss=Asked("temperature"), **HELD)),
+    "dropout": ((COUNT, WAY, "start"), Arm(start="drops", loss=Asked("dropout", SAMPLES))),
+    "laplace": ((COUNT, WAY, "choice", "train"), ending("run_0", LAPLACE, **HELD)),
+    "swag_diagonal": ((*FROM_CLOUD, *SHAPE), ending("cloud_0", DIAGONAL)),
+    "swag": (FROM_CLOUD, ending("cloud_0", SWAG)),
+    "ensemble": (("start",), Arm(start=tuple(RUNS), loss=Asked())),
+    "multiswag": (FROM_CLOUD, ending(tuple(CLOUDS), MULTI)),
+}
+AUROC = METRICS | {"auroc": Metric("%", 100)}
 UNCERTAINTY = Study(
     name="uncertainty",
     key="study_uncertainty_{arm}_{metric}",
-    metrics=METRICS | {"auroc": Metric("")},
+    metrics=AUROC,
     judge=uncertainty_judge,
     arms=runs()
     | {
         "drops_fork": Arm(train="train", loss=FORK.loss, **DROPS),
         "drops": ending("drops_fork", Path("falls"), **DROPS),
         "sgd": Arm(start="run_0", loss=Asked()),
-        "swa": Arm(start="cloud_0", loss=Asked()),
-        "temperature": Arm(start="run_0", choice="held", loss=Asked("temperature")),
-        "dropout": Arm(start="drops", loss=Asked("dropout", SAMPLES)),
-        "laplace": ending("run_0", Asked("laplace", SAMPLES)),
-        "swag_diagonal": ending("cloud_0", SWAG._replace(scale=1.0, low_rank=False)),
-        "swag": ending("cloud_0", SWAG),
-        "ensemble": Arm(start=tuple(RUNS), loss=Asked()),
-        "multiswag": ending(tuple(CLOUDS), MULTI),
+        **{name: arm for name, (_, arm) in RIVALS.items()},
     },
-    outcomes={BEYOND: Outcome("nll", "multiswag", "ensemble", FROM_CLOUD)}
-    | base.against_sgd("study_uncertainty", DIFFERS, (*METRICS, "auroc")),
-    **COMMON | {"fit": made, "parts": uncertainty_parts},
+    outcomes=base.compared("uncertainty", {"sgd": RIVALS}, AUROC)
+    | base.compared("uncertainty", {"ensemble": {"multiswag": (FROM_CLOUD,)}}, ("nll",)),
+    **COMMON | {"fit": made, "parts": uncertainty_parts, "sizes": base.SIZES | {"epochs": 32}},
 )
 
 
 def widths_arms(width):
     """The arms of a width: one run and three, of SGD and of its Gaussians."""
     end, about = f"_width_{width}", {"setting": {"width": width}}
-    sampled = MULTI._replace(every=1)
     run, cloud = (tuple(name + end for name in names) for names in (RUNS, CLOUDS))
     return runs(end, width=width) | {
-        f"sgd{end}": Arm(start=run[0], loss=Asked(every=1), **about),
-        f"swag{end}": ending(cloud[0], sampled, **about),
-        f"ensemble{end}": Arm(start=run, loss=Asked(every=1), **about),
-        f"multiswag{end}": ending(cloud, sampled, **about),
+        f"sgd{end}": Arm(start=run[0], loss=Asked(), **about),
+        f"swag{end}": ending(cloud[0], MULTI, **about),
+        f"ensemble{end}": Arm(start=run, loss=Asked(), **about),
+        f"multiswag{end}": ending(cloud, MULTI, **about),
     }
 
 
-def points(arm, less, differs):
-    """The error of an arm less that of another, in points."""
-    return Outcome("error", arm, less, differs, unit="points")
-
-
+SMALLER = {"seeds": range(3), "sizes": {"images": 600, "tested": 400, "epochs": 48}}
 WIDER = {
-    f"study_widths_{n}_from_{a}_to_{b}_gap": points(
-        f"{n}_width_{b}", f"{n}_width_{a}", ("setting.width", "start")
-    )
-    for n, (a, b) in itertools.product(("sgd", "multiswag"), itertools.pairwise(WIDTHS))
+    f"{name}_width_{a}": {f"{name}_width_{b}": (("setting.width", "start"),)}
+    for name, (a, b) in itertools.product(("sgd", "multiswag"), itertools.pairwise(WIDTHS))
 }
-LESS = {"multiswag_gain": "sgd", "multiswag_over_ensemble_gain": "ensemble"}
-FEWER = {
-    f"study_widths_{name}": points(f"{other}_width_8", "multiswag_width_8", FROM_CLOUD)
-    for name, other in LESS.items()
-}
+WIDER["multiswag_width_8"] |= {f"{one}_width_8": (FROM_CLOUD,) for one in ("sgd", "ensemble")}
 DESCENT = Study(
     name="widths",
     key="study_widths_{arm}_{metric}",
     metrics=ERRORS,
     judge=lambda answer, test, job: {"error": 1 - scores(answer(test), test.labels_N).accuracy},
     arms={name: arm for width in WIDTHS for name, arm in widths_arms(width).items()},
-    outcomes=WIDER | FEWER,
-    **COMMON
-    | {
-        "fit": made,
-        "parts": lambda seed, sizes: base.drawn_parts(seed, sizes, wrong=WRONG),
-        "sizes": {"images": 600, "tested": 400, "epochs": 48},
-    },
+    outcomes=base.compared("widths", WIDER, ERRORS),
+    **COMMON | {"fit": made, "parts": partial(base.drawn_parts, wrong=WRONG), **SMALLER},
 )

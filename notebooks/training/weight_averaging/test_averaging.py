@@ -139,6 +139,43 @@ def test_weights_that_are_not_finite_leave_the_average_as_it_was():
     assert torch.equal(weights(average.model), weights(small(1))) and average.count == 1
 
 
+class Wave(nn.Module):
+    """A complex weight and a complex buffer of this value, and a NaN if asked."""
+
+    def __init__(self, value, dtype=torch.complex64):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((3,), value, dtype=dtype))
+        self.register_buffer("state", torch.full((2,), value, dtype=dtype))
+
+
+@pytest.mark.parametrize("buffers", ["last", "average"])
+def test_complex_weights_are_averaged_as_torch_does(buffers):
+    values = (1 + 1j, 2 - 3j, 6 + 5j)
+    ours = WeightAverage(Wave(9j), buffers=buffers)
+    theirs = AveragedModel(Wave(9j), use_buffers=True)
+    for value in values:
+        ours.update(Wave(value))
+        theirs.update_parameters(Wave(value))
+    assert ours.model.weight.tolist() == pytest.approx([3 + 1j] * 3)
+    torch.testing.assert_close(ours.model.weight, theirs.module.weight)
+    last = 3 + 1j if buffers == "average" else 6 + 5j
+    assert ours.model.state.tolist() == pytest.approx([last] * 2)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_complex_weights_of_sixteen_bits_are_averaged_in_32_and_a_nan_is_refused():
+    first, second = (Wave(value, torch.complex32) for value in (1 + 1j, 3 + 1j))
+    average = WeightAverage(first)
+    average.update(first)
+    average.update(second)
+    assert average.model.weight.dtype == torch.complex64
+    assert average.model.weight.tolist() == pytest.approx([2 + 1j] * 3)
+    average = WeightAverage(Wave(1j))
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        average.update(Wave(complex(0, float("nan"))))
+    assert average.model.weight.tolist() == [1j] * 3
+
+
 def test_another_model_is_refused():
     average = WeightAverage(small())
     with pytest.raises(ValueError, match="other tensors"):
@@ -182,6 +219,28 @@ def test_without_a_batch_the_statistics_stay():
         recompute_batch_norm(model, [])
     assert model[1].running_mean.tolist() == [5.0] * 3
     assert recompute_batch_norm(nn.Linear(2, 2), []) is None
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_batch_that_is_not_finite_leaves_the_old_statistics(bad):
+    model, data = small(), torch.randn(8, 1, 4, 4)
+    before = copy.deepcopy(model[1].state_dict())
+    broken = data.clone()
+    broken[3, 0, 1, 1] = bad
+    with pytest.raises(ValueError, match="a statistic came out NaN or infinite"):
+        recompute_batch_norm(model, [data, broken])
+    after = model[1].state_dict()
+    assert all(torch.equal(value, before[name]) for name, value in after.items())
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_of_a_batch_with_labels_the_inputs_count_as_torch_has_it(kind):
+    ours, theirs = small(), small()
+    batches = [kind((torch.randn(8, 1, 4, 4), torch.arange(8))) for _ in range(3)]
+    recompute_batch_norm(ours, batches)
+    update_bn(batches, theirs)
+    torch.testing.assert_close(ours[1].running_mean, theirs[1].running_mean)
+    torch.testing.assert_close(ours[1].running_var, theirs[1].running_var)
 
 
 @pytest.mark.parametrize("mode", [True, False])

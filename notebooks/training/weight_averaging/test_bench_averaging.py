@@ -1,22 +1,23 @@
 """What is raced does the same work: averages agree, loaders hand out the same bytes; what is
 recorded of the race."""
 
+from copy import deepcopy as copy_of
 from types import SimpleNamespace
 
 import bench_averaging as race
 import pytest
 import torch
+from fashion_task import scaled
 from helpers import bench
 from helpers.device import Tier
 from small_resnet import SmallResNet
-from small_training import images
 from torch import nn
 
 
 def pictures(count=48):
     drawn = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (count, 1, 12, 12), generator=drawn, dtype=torch.uint8)
-    return images(pixels, torch.arange(count) % 10)
+    return scaled(pixels, torch.arange(count) % 10)
 
 
 def test_the_averages_agree_and_a_difference_is_found(monkeypatch):
@@ -28,15 +29,38 @@ def test_the_averages_agree_and_a_difference_is_found(monkeypatch):
         race.agree(models)
 
 
+def test_one_of_ours_looks_for_nan_and_the_other_does_not():
+    ways = race.averages(SmallResNet(2))
+    looks = {name: ways[name][0].__self__.check for name in ("ours", "ours_checked")}
+    assert looks == {"ours": False, "ours_checked": True}
+
+
 @pytest.mark.parametrize("name", ["loader", "loader_batches"])
 def test_a_loader_s_epoch_holds_each_picture_once(name):
     data = pictures()
     batches = list(race.loaders(data, 16)[name])
-    x_NCHW = torch.cat([x for x, _ in batches])
+    pixels = torch.cat([pixels for pixels, _ in batches])
     labels = torch.cat([labels for _, labels in batches])
-    whole = torch.cat(list(data.batches()))
-    order = [int((whole == one).flatten(1).all(1).nonzero()[0, 0]) for one in x_NCHW]
+    whole = data.pixels_NCHW
+    order = [int((whole == one).flatten(1).all(1).nonzero()[0, 0]) for one in pixels]
     assert sorted(order) == list(range(48)) and torch.equal(labels, data.labels_N[order])
+
+
+def test_every_loop_trains_on_scaled_pictures():
+    """One batch of all pictures: in any order it is the same step."""
+    data, net = pictures(), nn.Sequential(nn.Flatten(), nn.Linear(144, 10))
+    ends, copies = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        copied = lambda model: copies.append(copy_of(model)) or copies[-1]  # noqa: E731
+        patch.setattr(race.copy, "deepcopy", copied)
+        epochs = race.epochs_of(net, data, 48)
+    assert set(epochs) == set(race.LOOPS.values()) and len(copies) == 3
+    for own, epoch in zip(copies, epochs.values(), strict=True):
+        epoch()
+        ends.append(race.weights_of(own))
+    assert not torch.equal(ends[0], race.weights_of(net))
+    for other in ends[1:]:
+        torch.testing.assert_close(ends[0], other, atol=1e-5, rtol=0)
 
 
 def test_the_flops_of_a_step_are_those_of_its_products():
@@ -44,11 +68,6 @@ def test_the_flops_of_a_step_are_those_of_its_products():
     net = nn.Sequential(nn.Flatten(), nn.Linear(144, 10, bias=False))
     # forward, and the gradient of the weights; the pictures need none
     assert race.flops_of(race.training_step(net, data, 10)) == 2 * 2 * 10 * 144 * 10
-
-
-def test_an_update_reads_weight_and_average_and_writes_the_average():
-    weights, average = torch.zeros(1000), torch.zeros(1000)
-    assert race.update_bytes(1000) == weights.nbytes + 2 * average.nbytes
 
 
 def test_a_step_changes_the_weights():
@@ -91,9 +110,14 @@ def seen(monkeypatch):
     monkeypatch.setattr(race, "load", lambda *given: None)
     monkeypatch.setattr(race.data, "fetch", lambda name: None)
     monkeypatch.setattr(race, "draw", lambda *given: pictures(256))
-    threads = torch.get_num_threads()
-    race.main(["--rounds", "6", "--threads", str(threads)])
+    limit = lambda count: found.update(limit=count)  # noqa: E731
+    monkeypatch.setattr(race.torch, "set_num_threads", limit)
+    race.main(["--rounds", "6", "--threads", "3"])
     return found
+
+
+def test_all_contestants_get_the_threads_that_are_asked_for(seen):
+    assert seen["limit"] == 3
 
 
 def test_the_prediction_is_the_bytes_of_an_update_over_the_rate_of_a_copy(seen):
@@ -101,7 +125,15 @@ def test_the_prediction_is_the_bytes_of_an_update_over_the_rate_of_a_copy(seen):
     weights = sum(one.numel() for one in SmallResNet(16).parameters())
     assert seen["weights"] == weights
     assert seen["update_predicted"][0] == pytest.approx((weights + weights + weights) * 4 / 1e6)
-    assert seen["step_share_of_peak"][0] > 0 and seen["difference_to_torch"][0] < 1e-6
+    assert seen["difference_to_torch"][0] < 1e-6
+
+
+def test_the_share_of_peak_is_the_step_s_operations_over_its_time_and_the_peak(seen):
+    flops = race.flops_of(race.training_step(SmallResNet(16), pictures(256), 128))
+    value, _ = seen["step_share_of_peak"]
+    assert value == pytest.approx(
+        100 * flops / 8 / 1e9
+    )  # a step of 8 s, a peak of 1e9 a second
 
 
 def test_a_step_of_8_s_takes_as_long_as_eight_of_our_updates(seen):

@@ -1,5 +1,8 @@
 """Block floating point: exact values, the mean of stochastic rounding, and what is refused."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from block_float import (
@@ -12,6 +15,7 @@ from block_float import (
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from small_resnet import SmallResNet
 from torch import nn
 
 
@@ -134,15 +138,50 @@ def test_an_optimiser_of_24_bits_is_sgd_but_for_rounding():
     torch.testing.assert_close(ours.data, theirs.data, atol=1e-4, rtol=0)
 
 
-def test_gradients_are_rounded_before_they_move_anything():
+def test_two_steps_round_where_the_authors_do():
+    """The gradient before the decay is added, the momentum after the weights have moved."""
+
+    def q(values):
+        return quantize(values, 4, "nearest", axis=0)
+
     torch.manual_seed(0)
-    weight = nn.Parameter(quantize(torch.randn(4, 9), 4, "nearest", axis=0))
-    before, gradient = weight.detach().clone(), torch.randn(4, 9)
+    weight = nn.Parameter(q(torch.randn(4, 9)))
+    own, momentum = weight.detach().clone(), torch.zeros(4, 9)
     optimiser = LowPrecisionSGD([weight], 0.1, weight_decay=0.5, bits=4, rounding="nearest")
-    weight.grad = gradient.clone()
+    for _ in range(2):
+        weight.grad = torch.randn(4, 9)
+        optimiser.step()
+        momentum = 0.9 * momentum + q(weight.grad) + 0.5 * own
+        own, momentum = q(own - 0.1 * momentum), q(momentum)
+        assert torch.equal(weight.data, own)
+        assert torch.equal(optimiser.state[weight]["momentum"], momentum)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_moves_nothing(bad):
+    first, second = (nn.Parameter(torch.ones(3)) for _ in range(2))
+    optimiser = LowPrecisionSGD([{"params": [first]}, {"params": [second]}], 0.1)
+    first.grad, second.grad = torch.ones(3), torch.tensor([1.0, bad, 1.0])
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        optimiser.step()
+    assert first.tolist() == second.tolist() == [1.0] * 3
+    assert not any(optimiser.state[one].get("momentum") for one in (first, second))
+
+
+@pytest.mark.parametrize("lr", [-1, -1e-9, float("nan")])
+def test_a_rate_below_zero_is_refused(lr):
+    with pytest.raises(ValueError, match=f"lr is {lr}; a rate is 0 or more"):
+        LowPrecisionSGD([nn.Parameter(torch.ones(2))], lr)
+
+
+def test_a_copied_optimiser_keeps_its_bits_and_its_momenta():
+    weight = nn.Parameter(torch.randn(2, 9))
+    optimiser = LowPrecisionSGD([weight], 0.1, bits=3)
+    weight.grad = torch.randn(2, 9)
     optimiser.step()
-    wanted = quantize(gradient + 0.5 * before, 4, "nearest", axis=0)
-    assert torch.equal(optimiser.state[weight]["momentum"], wanted)
+    model, again = copy.deepcopy((weight, optimiser))
+    assert again.param_groups[0]["params"][0] is model and again.param_groups[0]["bits"] == 3
+    assert torch.equal(again.state[model]["momentum"], optimiser.state[weight]["momentum"])
 
 
 def test_a_copy_has_its_filters_rounded_and_vectors_as_they_were():
@@ -168,6 +207,32 @@ def test_weights_and_momenta_lie_on_the_grid_of_their_filter():
         assert torch.equal(steps, steps.round()) and len(steps.unique()) > 4
 
 
+def test_weights_are_rounded_at_once_and_a_vector_is_one_block():
+    torch.manual_seed(0)
+    start = torch.randn(2, 40) * torch.tensor([[1.0], [1e-3]])
+    matrix, vector = nn.Parameter(start.clone()), nn.Parameter(start[:, :4].flatten())
+    LowPrecisionSGD([matrix, vector], 0.1, bits=4, rounding="nearest")
+    assert torch.equal(matrix.data, quantize(start, 4, "nearest", axis=0))
+    assert torch.equal(vector.data, quantize(start[:, :4].flatten(), 4, "nearest"))
+    assert not vector[4:].any()  # its small values share the exponent of the large ones
+
+
+def test_rounding_is_stochastic_where_nothing_else_is_said():
+    """Of 0.3 on a grid of quarters: to the nearest it would be a quarter for good."""
+    torch.manual_seed(0)
+    values = torch.full((4000,), 0.3)
+    values[0] = 1.0
+    linear, weight = nn.Linear(4000, 1), nn.Parameter(values.clone())
+    round_activations(linear, 4).register_forward_pre_hook(lambda _, x: seen.append(x[0]))
+    seen = [rounded(values, 4)]
+    linear(values[None])
+    LowPrecisionSGD([weight], 0.1, bits=4)
+    for found in (*seen, weight.detach()):
+        assert found.flatten()[1:].unique().tolist() == [0.25, 0.5]
+        # four standard errors of 3,999 roundings
+        assert found.flatten()[1:].mean().item() == pytest.approx(0.3, abs=4 * 0.1 / 63)
+
+
 def test_parameters_without_a_gradient_stay_and_closures_are_refused():
     weight = nn.Parameter(torch.ones(2))
     optimiser = LowPrecisionSGD([weight], lr=0.1)
@@ -177,22 +242,7 @@ def test_parameters_without_a_gradient_stay_and_closures_are_refused():
         optimiser.step(lambda: None)
 
 
-@pytest.mark.parametrize(
-    "layer", [nn.Conv2d(2, 5, 3), nn.Conv2d(2, 4, 1, groups=2), nn.Linear(6, 40)]
-)
-def test_what_a_layer_puts_out_and_its_error_are_rounded(layer):
-    torch.manual_seed(0)
-    model, x = nn.Sequential(layer), torch.randn(3, 2, 6, 6)
-    plain_output = model(x).detach()
-    errors = torch.randn(plain_output.shape)
-    round_activations(model, bits=4)
-    out = model(x)
-    assert len(out.unique()) <= 16 < out.numel()
-    assert (out - plain_output).abs().max() <= step_of(plain_output)
-    (out * errors).sum().backward()
-    # the gradient of a bias is the sum of the errors, each a multiple of their common step
-    steps = layer.bias.grad / step_of(errors)
-    torch.testing.assert_close(steps, steps.round(), atol=1e-3, rtol=0)
+LAYERS = [nn.Conv2d(2, 5, 3), nn.Conv2d(2, 4, 1, groups=2), nn.Linear(6, 40)]
 
 
 def step_of(values, bits=4):
@@ -200,12 +250,55 @@ def step_of(values, bits=4):
     return 2.0 ** (torch.frexp(values.abs().max()).exponent.item() - 1 - (bits - 2))
 
 
-def test_activations_are_rounded_until_the_handles_are_removed():
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_a_layer_puts_out_and_its_error_are_rounded(layer):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(copy.deepcopy(layer)), torch.randn(3, 2, 6, 6)
+    round_activations(model, bits=4)
+    out = model(x)
+    errors = torch.randn(out.shape)
+    assert len(out.unique()) <= 16 < out.numel()
+    (out * errors).sum().backward()
+    # the gradient of a bias is the sum of the errors, each a multiple of their common step
+    steps = model[0].bias.grad / step_of(errors)
+    torch.testing.assert_close(steps, steps.round(), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_a_layer_reads_and_the_error_that_leaves_it_are_rounded(layer):
+    """Both factors of its product have 4 bits, and so has what goes back to whom it reads."""
+    torch.manual_seed(0)
+    model, seen = nn.Sequential(copy.deepcopy(layer)), []
+    round_activations(model, bits=4)
+    model[0].register_forward_pre_hook(lambda _layer, inputs: seen.append(inputs[0].detach()))
+    x = torch.randn(3, 2, 6, 6, requires_grad=True)
+    model(x).square().sum().backward()
+    assert len(seen[0].unique()) <= 16 < seen[0].numel()
+    assert (seen[0] - x).abs().max() <= step_of(x)
+    assert len(x.grad.unique()) <= 16 < x.grad.numel()
+
+
+def test_every_product_of_the_network_reads_few_values():
+    torch.manual_seed(0)
+    model, seen = SmallResNet(4), {}
+    round_activations(model, bits=4)
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            layer.register_forward_pre_hook(
+                lambda _, inputs, name=name: seen.update({name: len(inputs[0].unique())})
+            )
+    model(torch.randn(16, 1, 28, 28))
+    assert len(seen) == 1 + 2 * 3 + 2 + 1 and max(seen.values()) <= 16
+
+
+def test_activations_are_rounded_until_it_is_switched_off_in_copies_too():
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.Linear(5, 64)), torch.randn(7, 5)
     plain_output = model(x)
-    handles = round_activations(model, bits=4)
+    assert round_activations(model, bits=4) is model
+    copied = copy.deepcopy(model)
+    assert len(model(x).unique()) <= 16 and len(copied(x).unique()) <= 16
+    round_activations(round_activations(copied, None), None)
+    assert torch.equal(copied(x), plain_output)
     assert len(model(x).unique()) <= 16
-    for handle in handles:
-        handle.remove()
-    assert torch.equal(model(x), plain_output)
+    assert len(pickle.loads(pickle.dumps(model))(x).unique()) <= 16

@@ -5,18 +5,20 @@ import math
 import pytest
 import torch
 from averaging import recompute_batch_norm
+from fashion_task import scaled
 from loss_plane import (
     along,
     bend,
     bezier,
+    blend_statistics,
     judge,
     plane_rows,
     plane_through,
     set_weights,
+    sharpness,
     walk,
     weights_of,
 )
-from small_training import images
 from torch import nn
 
 
@@ -31,7 +33,7 @@ def data(count=64):
     drawn = torch.Generator().manual_seed(0)
     labels = torch.arange(count) % 2
     pixels = torch.randint(0, 200, (count, 1, 4, 4), generator=drawn)
-    return images((pixels + 50 * labels[:, None, None, None]).to(torch.uint8), labels)
+    return scaled((pixels + 50 * labels[:, None, None, None]).to(torch.uint8), labels)
 
 
 def test_weights_go_out_and_in_again():
@@ -46,13 +48,13 @@ def test_weights_go_out_and_in_again():
 def test_the_plane_holds_its_three_points():
     drawn = torch.Generator().manual_seed(0)
     points = [torch.randn(50, generator=drawn) for _ in range(3)]
-    plane = plane_through(*points)
-    assert abs(plane.u @ plane.v) < 1e-5
+    axes = plane_through(*points)
+    torch.testing.assert_close(axes @ axes.T, torch.eye(2), atol=1e-5, rtol=0)
     for point in points:
-        torch.testing.assert_close(
-            plane.at(*plane.coordinates(point)), point, atol=1e-4, rtol=0
-        )
-    assert plane.coordinates(points[0]) == (0, 0)
+        x, y = axes @ (point - points[0])
+        again = points[0] + x * axes[0] + y * axes[1]
+        torch.testing.assert_close(again, point, atol=1e-4, rtol=0)
+    assert (axes @ (points[1] - points[0]))[1].abs() < 1e-4  # the second lies on the first axis
 
 
 def test_points_on_a_line_span_no_plane():
@@ -82,6 +84,17 @@ def test_a_bent_curve_has_less_loss_in_its_middle():
     assert after < before
 
 
+def test_a_curve_is_bent_by_points_of_all_of_it(monkeypatch):
+    shares = []
+    noted = lambda *given: shares.append(given[3]) or bezier(*given)  # noqa: E731
+    monkeypatch.setattr("loss_plane.bezier", noted)
+    ends = weights_of(network(1)), weights_of(network(2))
+    bend(network(), *ends, data(), epochs=10, batch=16)
+    assert len(shares) == 10 * 4  # uniform numbers, of which one in ten lies near each end
+    assert min(shares) < 0.15 and max(shares) > 0.85
+    assert sum(shares) / len(shares) == pytest.approx(0.5, abs=4 * 0.29 / 40**0.5)
+
+
 def test_each_point_is_judged_with_statistics_of_its_own():
     model, points = network(), data()
     weights = weights_of(model)
@@ -104,11 +117,11 @@ def test_the_judge_counts():
 def test_the_rows_of_a_plane_are_those_of_their_points():
     """Whoever looks tells each point's place, as losses."""
     weights = [weights_of(network(seed)) for seed in range(3)]
-    plane = plane_through(*weights)
+    axes = plane_through(*weights)
 
     def look(points, statistics, train, test):
         assert (statistics, train, test) == ("train", "train", "test")
-        return [(*plane.coordinates(point), 0.0, 1.0) for point in points]
+        return [(*(axes @ (point - weights[0])).tolist(), 0.0, 1.0) for point in points]
 
     found = plane_rows(look, ("train", "test"), [*weights, sum(weights) / 3], side=3)
     rows, spots = found["curve_plane"], found["curve_spots"]
@@ -116,6 +129,67 @@ def test_the_rows_of_a_plane_are_those_of_their_points():
     assert min(rows["x"]) < min(spots["x"]) and max(rows["y"]) > max(spots["y"])
     assert rows["train_loss"] == pytest.approx(rows["x"], abs=1e-3)
     assert rows["train_accuracy"] == pytest.approx(rows["y"], abs=1e-3)
+
+
+class Bowl(nn.Module):
+    """A network whose two filters alone decide: its loss is least where they are the first."""
+
+    def __init__(self, scale=1.0):
+        super().__init__()
+        self.filters = nn.Parameter(torch.eye(2).repeat(1, 8) * scale)
+
+    def forward(self, x):
+        return 4 * nn.functional.normalize(x.flatten(1) @ self.filters.T, dim=1)
+
+
+def test_sharpness_is_the_mean_rise_of_the_loss_for_filters_moved_by_a_share_of_their_length():
+    model, points, found = Bowl(), data(), []
+    torch.manual_seed(0)
+    at = judge(model, points)[0]
+    drawn = torch.Generator().manual_seed(3)
+    torch.randn(2, 16, generator=drawn)  # of the network as it is
+    for _ in range(4):
+        step = torch.randn(2, 16, generator=drawn)
+        step = 0.3 * step / step.norm(dim=1, keepdim=True) * 8**0.5  # each filter's length
+        moved = Bowl()
+        moved.filters.data += step
+        found.append(judge(moved, points)[0] - at)
+    assert sharpness(model, points, size=0.3, draws=4, seed=3) == pytest.approx(
+        sum(found) / 4, abs=1e-5
+    )
+    assert torch.equal(model.filters, Bowl().filters)  # the model stays
+
+
+def test_sharpness_moves_every_filter_by_its_share_and_no_vector(monkeypatch):
+    seen = []
+    noted = lambda model, _: seen.append([one.clone() for one in model.parameters()]) or (0, 1)  # noqa: E731
+    monkeypatch.setattr("loss_plane.judge", noted)
+    sharpness(network(), data(), size=0.5, draws=1)
+    for own, still, moved in zip(network().parameters(), *seen, strict=True):
+        assert torch.equal(own, still)
+        rows = [one.detach().reshape(len(own), -1).norm(dim=1) for one in (moved - own, own)]
+        torch.testing.assert_close(rows[0], (0.5 if own.dim() > 1 else 0.0) * rows[1])
+
+
+def test_sharpness_does_not_count_a_scale_that_a_batch_norm_undoes():
+    model, points = network(), data()
+    larger = network()
+    larger[1].weight.data *= 7
+    larger[1].bias.data *= 7
+    own, other = sharpness(model, points), sharpness(larger, points)
+    assert own == pytest.approx(other, rel=0.02, abs=1e-4) and own != 0  # eps of a batch norm
+    assert sharpness(model, points, size=1e-9) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (-0.5, 0), (1.5, 1)])
+def test_statistics_are_blended_by_the_share_and_never_beyond_the_ends(share, counts):
+    model, first, second = (network(seed) for seed in range(3))
+    for own, value in ((first, 2.0), (second, 10.0)):
+        own[2].running_mean.fill_(value)
+        own[2].running_var.fill_(value)
+    blend_statistics(model, first, second, share)
+    for found in (model[2].running_mean, model[2].running_var):
+        assert found.tolist() == pytest.approx([2 + 8 * counts] * 6)
 
 
 def test_a_walk_starts_and_ends_with_the_networks_as_they_are():

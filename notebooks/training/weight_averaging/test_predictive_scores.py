@@ -61,6 +61,14 @@ def test_an_auroc_of_nothing_is_refused():
         detection_auroc(torch.zeros(0), torch.zeros(1))
 
 
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_auroc_with_a_nan_is_refused(at):
+    both = [torch.tensor([0.0, 1.0]), torch.tensor([0.0, 1.0])]
+    both[at][1] = float("nan")
+    with pytest.raises(ValueError, match="none may be NaN"):
+        detection_auroc(*both)
+
+
 def test_the_temperature_undoes_a_factor():
     """Labels drawn from softmax(logits) and logits made three times too large."""
     drawn = torch.Generator().manual_seed(0)

@@ -1,5 +1,6 @@
 """Each arm of the studies moves, averages and is judged as it is named; signs are held."""
 
+import copy
 import functools
 import math
 from dataclasses import replace
@@ -9,12 +10,12 @@ import pytest
 import study_averaging as study
 import torch
 from block_float import LowPrecisionSGD
-from fashion_task import fingerprints, load
+from fashion_task import ADAM, SGD, fingerprints, load, scaled
 from helpers import data, receipts
+from helpers.images import Run
 from helpers.study import Job, StudyError
 from press.study import hold, record, run
 from small_resnet import SmallResNet
-from small_training import ADAM, SGD, Run, images
 from study_averaging import BITS, METHODS
 from torch import nn
 
@@ -60,9 +61,9 @@ class Paths:
             monkeypatch.setattr(task + name, patch)
 
     def branch(self, task, seed, run, recipe, at_step=None, at_epoch=None):
-        last = recipe.rate_at(recipe.epochs)
+        last = recipe.rate(recipe.epochs)
         self.told.append((seed, run, recipe, task.train, last))
-        scale = 1 if last < recipe.rate_at(0) / 50 else 10
+        scale = 1 if last < recipe.rate(0) / 50 else 10
         for step in range(1, 9):
             if at_step:
                 at_step(step, number(scale * step))
@@ -71,7 +72,7 @@ class Paths:
         return number(scale * 8)
 
     def cycles(self, task, seed, run, recipe, members):
-        self.told.append((seed, run, recipe, task.train, recipe.rate_at(recipe.epochs)))
+        self.told.append((seed, run, recipe, task.train, recipe.rate(recipe.epochs)))
         return [number(value) for value in (5, 6, 10)][:members]
 
     def refreshed(self, task, model):
@@ -83,7 +84,7 @@ def pictures(count=40, classes=5, seed=0, side=12):
     """Random pictures whose classes come in turn."""
     drawn = torch.Generator().manual_seed(seed)
     pixels = torch.randint(0, 256, (count, 1, side, side), generator=drawn, dtype=torch.uint8)
-    return images(pixels, torch.arange(count) % classes)
+    return scaled(pixels, torch.arange(count) % classes)
 
 
 def job_of(one, name, start=None, seed=3, **given):
@@ -104,26 +105,30 @@ def two_seeds(one, part="test", **told):
 
 
 EMA = 0.99**7 * 1 + 0.01 * sum(0.99 ** (8 - n) * n for n in range(2, 9))  # of 1, 2 … 8
-# arm: (start, weight after the path that visits 1 … 8 or 10 … 80, its statistics)
+# arm: (start, weight after the path that visits 1 … 8 or 10 … 80, its statistics, how many)
 ENDS = {
-    "sgd": ("fork", 8, 8),
-    "sgd_recomputed": ("sgd", 8, -1),
-    "high": ("fork", 80, 80),
-    "asgd": ("fork", 4.5, -1),
-    "ema": ("fork", EMA, -1),
-    "ema_high": ("fork", 10 * EMA, -1),
-    "swa": ("fork", 60, -1),
-    "swa_last": ("fork", 60, 80),
-    "swa_average": ("fork", 60, 60),
-    "fge_mean": ("fork", 7, -1),
-    "adam": ("adam_fork", 8, 8),
-    "adam_swa": ("adam_fork", 60, -1),
+    "sgd": ("fork", 8, 8, 1),
+    "sgd_recomputed": ("sgd", 8, -1, 1),
+    "high": ("fork", 80, 80, 1),
+    "asgd_epochs": ("fork", 6, -1, 2),
+    "swa": ("fork", 60, -1, 2),
+    "asgd": ("fork", 4.5, -1, 8),
+    "swa_steps": ("fork", 45, -1, 8),
+    "ema": ("fork", EMA, -1, 8),
+    "ema_high": ("fork", 10 * EMA, -1, 8),
+    "swa_last": ("fork", 60, 80, 2),
+    "swa_average": ("fork", 60, 60, 2),
+    "fge_mean": ("fork", 7, -1, 3),
+    "adam": ("adam_fork", 8, 8, 1),
+    "adam_swa": ("adam_fork", 60, -1, 2),
 }
 STARTS = {name: start for name, (start, *_) in ENDS.items()}
 STARTS |= {"fork": "new", "adam_fork": "new", "fge_ensemble": "fork"}
 FEW = (2, 3, 4, 5, 6, 8, 24)
-BITS_STARTS = {"full_fork": "new", "low_fork": "new"}
-BITS_STARTS |= {f"{n}_{end}": f"{n}_fork" for n in ("full", "low") for end in ("sgd", "swa")}
+BITS_STARTS = {f"{n}_fork": "new" for n in ("full", "low", "settled", "swalp")}
+BITS_STARTS |= {"full_sgd": "full_fork", "full_swa": "full_fork", "low_sgd": "low_fork"}
+BITS_STARTS |= {"low_swa": "swalp_fork", "low_swa_steps": "swalp_fork"}
+BITS_STARTS["settled_swa"] = "settled_fork"
 BITS_STARTS |= {f"full_{n}_{b}_bits": f"full_{n}" for n in ("sgd", "swa") for b in FEW}
 
 
@@ -148,9 +153,10 @@ def test_images_are_learned_from_one_file_and_tested_from_the_other():
         assert set(parts[0][name].units) <= files[file]
         assert parts[0][name].units == fingerprints(parts[0][name].data)
     assert set(parts[0]["train"].units) != set(parts[1]["train"].units)
-    assert METHODS.seeds == BITS.seeds == range(3)
-    sizes = {"images": 3000, "tested": 400, "epochs": 16, "width": 8}
-    assert METHODS.sizes == BITS.sizes == sizes
+    assert set(parts[0]["test"].units) != set(parts[1]["test"].units)
+    assert (METHODS.seeds, BITS.seeds) == (range(5), range(3))
+    sizes = {"images": 3000, "tested": 400, "epochs": 48, "width": 8}
+    assert METHODS.sizes == sizes and BITS.sizes == sizes | {"epochs": 32}
 
 
 def test_test_images_among_those_learned_from_are_refused():
@@ -165,16 +171,18 @@ def test_test_images_among_those_learned_from_are_refused():
 @pytest.mark.parametrize("name", ENDS)
 def test_a_method_ends_with_its_own_average(name, monkeypatch):
     paths = Paths(monkeypatch)
-    start, weight, statistics = ENDS[name]
+    start, weight, statistics, count = ENDS[name]
     begun = number(8) if start == "sgd" else Run(number(0), [], None)
     job = job_of(METHODS, name, begun)
-    assert read(METHODS.fit(job)) == pytest.approx((weight, statistics), rel=1e-4)
+    found = METHODS.fit(job)
+    assert read(found) == pytest.approx((weight, statistics), rel=1e-4)
+    assert getattr(found, "snapshots", 1) == count
     for seed, run_, recipe, learned, last in paths.told:
-        assert (seed, run_, learned, recipe.epochs) == (3, begun, job.train, 16)
+        assert (seed, run_, learned, recipe.epochs) == (3, begun, job.train, 48)
         by_adam = name.startswith("adam")
         assert recipe.optimiser is (ADAM if by_adam else SGD)
         rate, high = (2e-3, 1e-3) if by_adam else (0.1, 0.05)
-        assert recipe.rate_at(0) == rate
+        assert recipe.rate(0) == rate
         assert last == pytest.approx(high if weight > 9 else rate / 100)
     assert bool(paths.told) == (start != "sgd")
 
@@ -185,54 +193,94 @@ def test_an_ensemble_of_cycles_keeps_its_networks(monkeypatch):
     assert [read(one) for one in found] == [(5, 5), (6, 6), (10, 10)]
 
 
+LOW = {"low_fork", "swalp_fork"}
+
+
 @pytest.mark.parametrize(
     ("one", "name"),
-    [(METHODS, "fork"), (METHODS, "adam_fork"), (BITS, "full_fork"), (BITS, "low_fork")],
+    [(METHODS, "fork"), (METHODS, "adam_fork")]
+    + [(BITS, f"{name}_fork") for name in ("full", "low", "settled", "swalp")],
 )
-def test_a_fork_trains_three_quarters_of_the_epochs(one, name, monkeypatch):
+def test_a_fork_trains_nine_sixteenths_of_the_epochs(one, name, monkeypatch):
     told = []
-    monkeypatch.setattr(study, "train", lambda *given, **how: told.append((given, how)))
+    monkeypatch.setattr("fashion_task.train", lambda *given, **how: told.append((given, how)))
     job = job_of(one, name)
     start = one.begin("new", job)
     one.fit(job._replace(start=start))
-    (model, images, recipe), how = told[0]
-    assert model is start and images is job.train and how == {"seed": 3, "last": 12}
-    hooks = sum(bool(part._forward_hooks) for part in model.modules())
-    layers = sum(isinstance(part, nn.Conv2d | nn.Linear) for part in model.modules())
-    assert hooks == (layers if name == "low_fork" else 0)
-    given = getattr(recipe.optimiser, "keywords", {})
-    assert recipe.optimiser.func is {
-        "adam_fork": torch.optim.AdamW,
-        "low_fork": LowPrecisionSGD,
-    }.get(name, torch.optim.SGD)
+    (model, images, optimiser), how = told[0]
+    epochs = 27 if one is METHODS else 18
+    assert model is start and images is job.train
+    assert (how["seed"], how["epochs"], how["batch"]) == (3, epochs, 64) and "first" not in how
+    settled = name in ("settled_fork", "swalp_fork")
+    rates = [how["rate"](epoch) for epoch in (0, epochs / 2, 0.9 * epochs)]
+    first = 2e-3 if name == "adam_fork" else 0.1
+    fallen = 0.01 if settled else 1 - 0.99 * (0.9 * 9 / 16 - 0.5) / 0.4
+    assert rates == pytest.approx([first, first, first * fallen])
+    bits = {
+        layer.bits if hasattr(layer, "bits") else None
+        for layer in model.modules()
+        if isinstance(layer, nn.Conv2d | nn.Linear)
+    }
+    assert bits == ({8} if name in LOW else {None})
+    kind = {"adam_fork": torch.optim.AdamW} | dict.fromkeys(LOW, LowPrecisionSGD)
+    assert type(optimiser) is kind.get(name, torch.optim.SGD)
+    (group,) = optimiser.param_groups
     if name != "adam_fork":
-        assert (given["momentum"], given["weight_decay"]) == (0.9, 3e-4)
-    assert given.get("bits") == (8 if name == "low_fork" else None)
+        assert (group["momentum"], group["weight_decay"]) == (0.9, 3e-4)
+    assert group.get("bits") == (8 if name in LOW else None)
+    assert group.get("rounding") == ("stochastic" if name in LOW else None)
     assert model.stem.out_channels == 8 and model.head.out_features == 5
     again = one.begin("new", job._replace(seed=4))
     assert not torch.equal(again.stem.weight, start.stem.weight)
 
 
-@pytest.mark.parametrize("name", ["full_sgd", "full_swa", "low_sgd", "low_swa"])
-def test_eight_bits_go_through_both_ends_of_their_fork(name, monkeypatch):
+# arm: (weight, statistics, first and last rate, whether in eight bits)
+BITS_ENDS = {
+    "full_sgd": (8, 8, 0.1, 0.001, False),
+    "full_swa": (60, -1, 0.1, 0.05, False),
+    "low_sgd": (8, 8, 0.1, 0.001, True),
+    "settled_swa": (60, -1, 0.1, 0.01, False),
+    "low_swa": (60, -1, 0.1, 0.01, True),
+    "low_swa_steps": (45, -1, 0.1, 0.01, True),
+}
+
+
+@pytest.mark.parametrize("name", BITS_ENDS)
+def test_each_of_bits_ends_with_its_rates_and_its_average(name, monkeypatch):
     paths = Paths(monkeypatch)
+    weight, statistics, first, end, low = BITS_ENDS[name]
     found = BITS.fit(job_of(BITS, name, Run(number(0), [], None)))
-    assert read(found) == ((60, -1) if name.endswith("swa") else (8, 8))
-    ((_, _, recipe, _, _),) = paths.told
-    assert (recipe.optimiser.func is LowPrecisionSGD) == name.startswith("low")
+    assert read(found) == (weight, statistics)
+    ((_, _, recipe, _, last),) = paths.told
+    assert (recipe.rate(0), last, recipe.epochs) == (first, pytest.approx(end), 32)
+    settled = recipe.rate(17.9) == pytest.approx(0.001)  # just before the fork
+    assert settled == (end == 0.01)
+    assert (getattr(recipe.optimiser, "func", None) is LowPrecisionSGD) == low
 
 
-def test_activations_stay_rounded_in_what_eight_bits_end_with():
+def test_the_last_network_of_eight_bits_keeps_rounding_and_their_average_does_not():
     torch.manual_seed(0)
-    images, sizes = pictures(64), {"epochs": 2, "width": 2}
-    job = job_of(BITS, "low_fork", train=images)._replace(sizes=sizes)
-    fork, found = BITS.fit(job._replace(start=BITS.begin("new", job))), []
-    for name in ("low_sgd", "low_swa"):
-        again = job_of(BITS, name, fork, train=images)._replace(sizes=sizes)
-        model = BITS.fit(again)
-        model.blocks[0].conv2.register_forward_hook(lambda *given: found.append(given[2]))
+    images, sizes = pictures(64), {"epochs": 4, "width": 2}
+
+    def values(model):
+        """How many values what a convolution reads, and what it puts out, has at test."""
+        model, found = copy.deepcopy(model), []
+        look = lambda *given: found.append([len(one.unique()) for one in (*given[1], given[2])])  # noqa: E731
+        model.blocks[0].conv2.register_forward_hook(look)
         model.eval()(next(images.batches()))
-        assert len(found[-1].unique()) <= 256 < found[-1].numel()
+        return found[0]
+
+    for fork, ends in {
+        "low_fork": ["low_sgd"],
+        "swalp_fork": ["low_swa", "low_swa_steps"],
+    }.items():
+        job = job_of(BITS, fork, train=images)._replace(sizes=sizes)
+        begun = BITS.fit(job._replace(start=BITS.begin("new", job)))
+        assert max(values(begun.model)) <= 256
+        for name in ends:
+            start = copy.deepcopy(begun)
+            model = BITS.fit(job_of(BITS, name, start, train=images)._replace(sizes=sizes))
+            assert (max(values(model)) <= 256) == (name == "low_sgd")
 
 
 @pytest.mark.parametrize("bits", FEW)
@@ -270,6 +318,12 @@ def test_probabilities_are_averaged_and_scored_against_the_test_labels():
     both = METHODS.judge([Says(0.9, 0.1), Says(0.2, 0.8)], images, None)
     assert both["nll"] == pytest.approx(-(math.log(0.55) + math.log(0.45)) / 2, rel=1e-5)
     assert both["ece"] == pytest.approx(0.05, rel=1e-4)
+    average = Says(0.9, 0.1)
+    average.snapshots = 7
+    told = [
+        METHODS.judge(one, images, None) for one in (Says(0.9, 0.1), average, [average] * 3)
+    ]
+    assert [one["snapshots"] for one in told] == [1, 7, 3]
     assert BITS.judge(Says(0.9, 0.1), images.part(torch.tensor([0, 2, 3])), None) == {
         "error": pytest.approx(1 / 3)
     }
@@ -279,33 +333,65 @@ def receipt():
     return receipts.start("weight_averaging", "cpu")
 
 
+def values_of(told, prefix):
+    """The recorded values whose names begin so, without that beginning."""
+    found = {k: v for k, v in told.metrics.items() if k.startswith(prefix)}
+    return {name.removeprefix(prefix): one["value"] for name, one in found.items()}
+
+
 def test_methods_are_held_against_sgd_of_their_own_seed():
     accuracy, told = {"sgd": (0.4, 0.5), "swa": (0.6, 0.8), "adam": (0.1, 0.2)}, receipt()
     nll = {"sgd": (1.0, 4.0), "swa_last": (1.5, 4.5)}
-    record(METHODS, told, two_seeds(METHODS, accuracy=accuracy, nll=nll, ece={}))
-    swa = told.metrics["study_methods_less_sgd_swa_accuracy"]
-    assert (swa["value"], swa["unit"]) == (pytest.approx(0.25), "")
-    # two values: t(0.975, 1) = 12.706 standard errors of 0.05
-    assert swa["high"] - swa["value"] == pytest.approx(12.7062 * 0.05)
-    gain = told.metrics["study_methods_swa_gain"]
-    assert (gain["unit"], gain["repeats"]) == ("points", 2)
-    for end in ("value", "low", "high"):
-        assert gain[end] == pytest.approx(100 * swa[end])
+    snapshots, ece = {"swa": (21, 21)}, {"sgd": (0.04, 0.06), "ema": (0.02, 0.02)}
+    scored = {"accuracy": accuracy, "nll": nll, "ece": ece, "snapshots": snapshots}
+    record(METHODS, told, two_seeds(METHODS, **scored))
+    swa = told.metrics["study_methods_less_sgd_swa_accuracy"]  # which a claim asks for
+    assert (swa["value"], swa["unit"], swa["repeats"]) == (pytest.approx(25), "points", 2)
+    # two values: t(0.975, 1) = 12.706 standard errors of 5
+    assert swa["high"] - swa["value"] == pytest.approx(12.7062 * 5)
     last = told.metrics["study_methods_less_sgd_swa_last_nll"]
     assert (last["value"], last["low"], last["high"], last["unit"]) == (0.5, 0.5, 0.5, "nat")
     assert told.metrics["study_methods_less_sgd_adam_accuracy"]["value"] < 0
-    assert told.metrics["study_methods_swa_accuracy"]["value"] == pytest.approx(0.7)
+    accuracy = told.metrics["study_methods_swa_accuracy"]
+    assert (accuracy["value"], accuracy["unit"]) == (pytest.approx(70), "%")
+    calibration = told.metrics["study_methods_less_sgd_ema_ece"]
+    assert (calibration["value"], calibration["unit"]) == (pytest.approx(-3), "points")
+    sure = told.metrics["study_methods_sgd_ece"]
+    assert (sure["value"], sure["unit"]) == (pytest.approx(5), "%")
+    count = told.metrics["study_methods_swa_snapshots"]
+    assert (count["value"], count["low"], count["high"]) == (21, 21, 21)
     names = {name for name in told.metrics if "less_sgd" in name}
-    assert len(names) == 3 * 12 and "study_methods_less_sgd_sgd_nll" not in told.metrics
+    assert len(names) == 3 * 14 and "study_methods_less_sgd_sgd_nll" not in told.metrics
+
+
+def test_averages_of_one_number_and_of_one_path_are_held_against_each_other():
+    nll, told = (
+        {"swa": (3.0, 4.0), "asgd_epochs": (1.0, 1.0), "swa_last": (7.0, 8.0)},
+        receipt(),
+    )
+    nll |= {"swa_steps": (2.0, 2.5), "asgd": (1.0, 0.5)}
+    record(METHODS, told, two_seeds(METHODS, nll=nll, accuracy={}, ece={}, snapshots={}))
+    assert values_of(told, "study_methods_less_asgd_epochs_")["swa_nll"] == 2.5
+    assert values_of(told, "study_methods_less_asgd_")["swa_steps_nll"] == 1.5
+    found = values_of(told, "study_methods_less_swa_")
+    assert (found["swa_last_nll"], found["swa_steps_nll"]) == (4, -1.25)
 
 
 def test_bits_are_held_against_full_precision():
-    error, told = {"full_sgd": (0.2, 0.3), "low_swa": (0.3, 0.5)}, receipt()
+    error, told = (
+        {"full_sgd": (0.2, 0.3), "low_swa": (0.3, 0.5), "low_sgd": (0.1, 0.3)},
+        receipt(),
+    )
     error |= {"full_sgd_3_bits": (0.5, 0.7), "full_sgd_24_bits": (0.2, 0.3)}
     error |= {"full_swa_3_bits": (0.3, 0.4), "full_swa_24_bits": (0.2, 0.1)}
+    error |= {"settled_swa": (0.2, 0.2), "low_swa_steps": (0.2, 0.2)}
     record(BITS, told, two_seeds(BITS, error=error))
-    gap = told.metrics["study_bits_swalp_gap"]
+    gap = told.metrics["study_bits_less_full_sgd_low_swa_error"]  # which a claim asks for
     assert (gap["value"], gap["unit"]) == (pytest.approx(15), "points")
+    found = values_of(told, "study_bits_less_")
+    assert found["full_sgd_low_sgd_error"] == pytest.approx(-5)
+    assert found["settled_swa_low_swa_error"] == pytest.approx(20)
+    assert found["low_swa_low_swa_steps_error"] == pytest.approx(-20)
     # SGD's error rises by 30 and 40 points, SWA's by 10 and 30
     gain = told.metrics["study_bits_rounding_3_bits_gain"]
     assert (gain["value"], gain["unit"], gain["repeats"]) == (pytest.approx(15), "points", 2)

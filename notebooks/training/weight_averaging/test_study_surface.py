@@ -7,9 +7,9 @@ import pytest
 import study_surface
 import torch
 from helpers import receipts
+from helpers.images import Run
 from press.study import record
 from small_resnet import SmallResNet
-from small_training import Run
 from study_surface import SURFACE
 from test_study_averaging import Paths, handed, job_of, number, pictures, read
 
@@ -45,7 +45,9 @@ def test_arms_begin_and_are_judged_where_they_say():
         judged = seen.tests.get((name, seed), {})
         assert set(judged) == set(tests)
         assert all(judged[part] is seen.parts[seed][part].data for part in tests)
-    assert SURFACE.seeds == range(3) and SURFACE.sizes["images"] == 3000
+    assert SURFACE.seeds == range(5)
+    sizes = {"images": 3000, "tested": 400, "epochs": 48, "width": 8}
+    assert SURFACE.sizes == sizes
 
 
 def test_further_starts_are_other_networks_in_another_order(monkeypatch):
@@ -98,7 +100,7 @@ def test_a_curve_is_bent_at_its_trained_middle_and_straight_without(monkeypatch)
     job = job_of(SURFACE, "bent", (first, second))
     made = SURFACE.fit(job)
     ends = [loss_plane.weights_of(one) for one in (first, second)]
-    assert told["model"] is second and told["images"] is job.train and told["epochs"] == 8
+    assert told["model"] is second and told["images"] is job.train and told["epochs"] == 24
     assert torch.equal(told["first"], ends[0]) and torch.equal(told["second"], ends[1])
     assert made[:2] == (first, second) and torch.equal(made[2], ends[0] + 5)
 
@@ -129,18 +131,21 @@ def test_the_plane_goes_through_three_starts(monkeypatch):
     job = job_of(SURFACE, "plane")._replace(test="few")
     found = SURFACE.judge(made, (pictures(10), pictures(10, seed=1)), job)
     weights = [loss_plane.weights_of(one) for one in networks(3)]
-    flat = loss_plane.plane_through(*weights)
+    axes = loss_plane.plane_through(*weights)
     spots = zip(found["curve_spots"]["x"], found["curve_spots"]["y"], strict=True)
     for one, spot in zip(weights, spots, strict=True):
-        assert flat.coordinates(one) == pytest.approx(spot, abs=1e-4)
+        assert (axes @ (one - weights[0])).tolist() == pytest.approx(spot, abs=1e-4)
     assert len(found["curve_plane"]["test_loss"]) == 4
 
 
-def test_loss_and_accuracy_are_those_of_the_part():
+def test_loss_and_accuracy_are_those_of_the_part_and_sharpness_that_of_training_images():
     (model,), images = networks(1), pictures(10)
-    job = job_of(SURFACE, "sgd")._replace(test="train")
-    found = SURFACE.judge(copy.deepcopy(model), images, job)
-    assert (found["loss"], found["accuracy"]) == loss_plane.judge(model.eval(), images)
+    for part in ("train", "test"):
+        job = job_of(SURFACE, "sgd")._replace(test=part)
+        found = SURFACE.judge(copy.deepcopy(model), images, job)
+        assert (found["loss"], found["accuracy"]) == loss_plane.judge(model.eval(), images)
+        sharp = found.get("sharpness")
+        assert sharp == (loss_plane.sharpness(model, images) if part == "train" else None)
 
 
 def test_the_law_is_swa_less_sgd():
@@ -149,7 +154,7 @@ def test_the_law_is_swa_less_sgd():
     for name, values in {"sgd": (0.1, 0.2), "swa": (0.3, 0.6)}.items():
         for seed in (0, 1):
             found[name][seed] = {
-                "train": {"loss": values[seed], "accuracy": 0.9},
+                "train": {"loss": values[seed], "accuracy": 0.9, "sharpness": 2 * values[seed]},
                 "test": {"loss": 5.0, "accuracy": 0.5 + values[seed]},
             }
     for name, curve in (("plane", "plane"), ("straight", "straight"), ("bent", "bent")):
@@ -157,6 +162,8 @@ def test_the_law_is_swa_less_sgd():
     record(SURFACE, told, found)
     excess = told.metrics["study_surface_train_loss_excess"]
     assert (excess["value"], excess["unit"]) == (pytest.approx(0.3), "nat")
+    sharp = told.metrics["study_surface_sharpness_excess"]
+    assert (sharp["value"], sharp["unit"]) == (pytest.approx(0.6), "nat")
     gain = told.metrics["study_surface_test_accuracy_gain"]
     assert (gain["value"], gain["unit"]) == (pytest.approx(30), "points")
     assert gain["high"] - gain["value"] == pytest.approx(12.7062 * 10)

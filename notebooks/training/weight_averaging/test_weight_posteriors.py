@@ -3,15 +3,17 @@
 import pytest
 import torch
 from averaging import recompute_batch_norm
+from fashion_task import logits_of, scaled
 from loss_plane import weights_of
+from predictive_scores import scores
 from small_resnet import SmallResNet
-from small_training import images, logits_of
 from torch.nn import functional as F
 from weight_posteriors import (
+    PRIORS,
+    Laplace,
     Swag,
     curvature,
     dropout_probabilities,
-    laplace_probabilities,
     swag_probabilities,
 )
 
@@ -31,7 +33,7 @@ def shown(weights, rank=20):
 def few(count=40):
     drawn = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (count, 1, 28, 28), generator=drawn, dtype=torch.uint8)
-    return images(pixels, torch.arange(count) % 3)
+    return scaled(pixels, torch.arange(count) % 3)
 
 
 def test_mean_and_variance_are_those_of_the_weights():
@@ -77,6 +79,15 @@ def test_the_main_directions_are_orthonormal_and_ordered():
     directions, spread = shown(walk()).directions()
     torch.testing.assert_close(directions @ directions.T, torch.eye(2), atol=1e-5, rtol=0)
     assert spread[0] >= spread[1] > 0
+
+
+def test_the_spread_along_a_direction_is_that_of_the_low_rank_part():
+    swag = shown(walk())
+    directions, spread = swag.directions()
+    columns = torch.stack(swag.deviations)
+    covariance = columns.T @ columns / (len(columns) - 1)
+    wanted = directions @ covariance @ directions.T
+    torch.testing.assert_close(spread.square().diag(), wanted, rtol=1e-4, atol=1e-2)
 
 
 def test_what_swag_refuses():
@@ -168,17 +179,17 @@ def test_the_curvature_is_the_second_derivative_of_the_loss():
     torch.testing.assert_close(found, wanted)
 
 
-def test_the_prior_counts_once_for_each_picture():
+def test_a_sampled_last_layer_has_the_curvature_and_the_prior_as_its_precision():
     """One draw, by an explicit inverse in float64."""
     torch.manual_seed(0)
-    model, data, decay = SmallResNet(width=2, classes=3).eval(), few(), 0.1
-    found = laplace_probabilities(model, data, data, decay, samples=1, seed=3)
+    model, data, prior = SmallResNet(width=2, classes=3).eval(), few(), 4.0
+    found = Laplace(model, data).probabilities(data, prior, samples=1, seed=3)
     with torch.no_grad():
         features = torch.cat([model.features(x) for x in data.batches()]).double()
         features = torch.cat([features, torch.ones(40, 1, dtype=torch.float64)], 1)
         weights = torch.cat([model.head.weight, model.head.bias[:, None]], 1).double()
         precision = curvature(features, (features @ weights.T).softmax(1))
-        precision += decay * 40 * torch.eye(len(precision), dtype=torch.float64)
+        precision += prior * torch.eye(len(precision), dtype=torch.float64)
         drawn = torch.Generator().manual_seed(3)
         z = torch.randn(len(precision), 1, generator=drawn, dtype=torch.float64)
         step = torch.linalg.inv(torch.linalg.cholesky(precision)).T @ z
@@ -190,7 +201,35 @@ def test_a_strong_prior_leaves_the_prediction_as_it_was():
     torch.manual_seed(0)
     model, data = SmallResNet(width=2, classes=3).eval(), few()
     plain = logits_of(model, data).softmax(1).detach().double()
-    tight = laplace_probabilities(model, data, data, decay=1e12, samples=3)
+    laplace = Laplace(model, data)
+    tight = laplace.probabilities(data, 1e14, samples=3)
     torch.testing.assert_close(tight, plain, atol=1e-4, rtol=0)
-    loose = laplace_probabilities(model, data, data, decay=1e-3, samples=20)
+    loose = laplace.probabilities(data, 0.04, samples=20)
     assert (loose - plain).abs().max() > 1e-2
+    again = laplace.probabilities(data, 0.04, samples=20)
+    assert torch.equal(loose, again)  # a prior leaves nothing behind
+
+
+def test_the_prior_is_the_best_on_held_images():
+    torch.manual_seed(0)
+    model, data = SmallResNet(width=2, classes=3).eval(), few()
+    laplace = Laplace(model, data)
+    losses = [scores(laplace.probabilities(data, p, 5), data.labels_N).nll for p in PRIORS]
+    assert laplace.best_prior(data, 5) == PRIORS[losses.index(min(losses))]
+
+
+class Surer(Laplace):
+    """Says the first class with the more confidence the larger the prior."""
+
+    def __init__(self):
+        pass
+
+    def probabilities(self, images, prior, samples):
+        first = torch.full((images.count, 1), prior / (1 + prior), dtype=torch.float64)
+        return torch.cat([first, 1 - first], 1)
+
+
+@pytest.mark.parametrize(("label", "best"), [(0, max(PRIORS)), (1, min(PRIORS))])
+def test_another_prior_is_chosen_where_held_images_say_so(label, best):
+    held = few(4)._replace(labels_N=torch.full((4,), label))
+    assert Surer().best_prior(held) == best

@@ -8,10 +8,12 @@ Legend: N images, C channels, H height, W width, R radii, K classes.
 """
 
 import contextlib
+import math
 from typing import NamedTuple
 
 import torch
 from frequency_split import split, stretch
+from gradient_attacks import Filtered
 from small_cnn import batch_statistics
 
 RADII = (4, 8, 12, 16)  # of the paper
@@ -68,12 +70,18 @@ def watch(parts, rows, statistics="running"):
     return lambda epoch, model: rows.append(by_radius(model, parts, statistics))
 
 
+def epoch_with(rows, share):
+    """The first epoch, from 1, with this share of whole images right, or else the last; the
+    rows are those of `watch`."""
+    return next((e for e, row in enumerate(rows, 1) if row["whole"] >= share), len(rows))
+
+
 class Survivors(NamedTuple):
     """Of the images that are answered right as a whole: how many are right in which parts.
 
     by_chance: how many would be right in the high part alone if its answers kept their
     frequencies but had nothing to do with the images. one_class: how many of `high_only` belong
-    to the class that has most of them.
+    to the class that has most of them. places: where these stand among the images.
     """
 
     both: int
@@ -82,6 +90,7 @@ class Survivors(NamedTuple):
     neither: int
     by_chance: float
     one_class: int
+    places: torch.Tensor
 
 
 def survivors(model, parts, radius):
@@ -93,12 +102,13 @@ def survivors(model, parts, radius):
         for images in (parts.images_NCHW, parts.low[radius])
     )
     high = answer_N == labels_N
-    groups = (low & high, low & ~high, ~low & high, ~low & ~high)
+    alone_N = whole & ~low & high
+    groups = (low & high, low & ~high, alone_N, ~low & ~high)
     counts = [int((whole & group).sum()) for group in groups]
     often_K = answer_N[whole].bincount(minlength=int(labels_N.max()) + 1)
     by_chance = often_K[labels_N[whole & ~low]].sum() / whole.sum().clamp(min=1)
-    alone_K = labels_N[whole & ~low & high].bincount(minlength=1)
-    return Survivors(*counts, by_chance.item(), alone_K.max().item())
+    one_class = labels_N[alone_N].bincount(minlength=1).max().item()
+    return Survivors(*counts, by_chance.item(), one_class, alone_N.nonzero()[:, 0])
 
 
 def one_class_share(model, images_NCHW):
@@ -110,16 +120,34 @@ def one_class_share(model, images_NCHW):
     return answers_N.bincount().max().item() / len(answers_N)
 
 
-def amplitude_sweep(model, high_NCHW, labels_N, amplitudes, statistics="running"):
-    """The accuracies, a list, on the high part times each amplitude."""
-    return [accuracy(model, a * high_NCHW, labels_N, statistics) for a in amplitudes]
-
-
 def robust_accuracy(model, images_NCHW, labels_N, attack):
     """The share still answered right after attack(model, images, labels), a float."""
     batches = zip(images_NCHW.split(BATCH), labels_N.split(BATCH), strict=True)
     found = torch.cat([attack(model, images, labels) for images, labels in batches])
     return accuracy(model, found, labels_N)
+
+
+def after_attacks(model, images_NCHW, labels_N, attacks):
+    """Accuracies by attack of {name: attack(model, images, labels)}, and "unattacked"."""
+    attacks = {"unattacked": lambda model, images, labels: images, **attacks}
+    given = images_NCHW, labels_N
+    return {name: robust_accuracy(model, *given, attack) for name, attack in attacks.items()}
+
+
+def behind_filter(model, radius, images_NCHW, labels_N, attack):
+    """Accuracies behind a low-pass filter: "unattacked", and by what an attacker knows of it.
+
+    "unaware" attacks the model alone, "identity" guesses the filter's gradient, "exact" has it.
+    "saved_unaware" and so on: of what the attack takes from the model alone, the share that is
+    left behind the filter; NaN where it takes nothing.
+    """
+    guessed = Filtered(model, radius, "identity")
+    ways = {"unaware": lambda _, *given: attack(model, *given), "exact": attack}
+    ways["identity"] = lambda _, *given: attack(guessed, *given)
+    found = after_attacks(Filtered(model, radius), images_NCHW, labels_N, ways)
+    alone = after_attacks(model, images_NCHW, labels_N, {"hit": attack})
+    lost = alone["unattacked"] - alone["hit"] or math.nan
+    return found | {f"saved_{who}": (found[who] - alone["hit"]) / lost for who in ways}
 
 
 def confidence_table(asked, images_NCHW, others_NCHW, radii):

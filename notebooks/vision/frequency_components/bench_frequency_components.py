@@ -1,4 +1,4 @@
-"""The races: the split by five formulations, and PGD steps beside torchattacks.
+"""The races: the split by six formulations, and PGD steps beside torchattacks.
 
     python -m bench_frequency_components               # in the slice's folder; a receipt
     python -m bench_frequency_components --images 500 --rounds 3
@@ -13,7 +13,7 @@ import functools
 import numpy as np
 import scipy.fft
 import torch
-from frequency_split import mask, split
+from frequency_split import low_pass, mask, split, waves
 from gradient_attacks import fgsm, pgd
 from helpers import bench, check, device, receipts
 from small_cnn import SmallCNN
@@ -21,15 +21,23 @@ from small_cnn import SmallCNN
 SIDE, RADIUS = 28, 8
 EPSILON, STEP, STEPS = 8 / 255, 2 / 255, 10
 LABELS = {
-    "ours": "ours: half a transform there, one back",
+    "ours": "ours: products with the waves within the radius",
+    "half": "half a transform there, one back",
     "whole": "whole transforms, two back",
     "shifted": "whole, shifted, one image at a time",
     "matrix": "one 784 × 784 matrix",
     "scipy": "SciPy, half a transform",
 }  # the name of a contestant's metric, and what tables say
-
-
 WHY = "the same steps, pixels up to 1 in float32"
+
+
+def half_split(images_BCHW, radius, fft=torch.fft, **how):
+    """Half a transform, since images are real, and one inverse; the rest is the high part."""
+    height, width = images_BCHW.shape[-2:]
+    kept = mask(height, width, radius)[:, : width // 2 + 1]
+    kept = kept.to(images_BCHW.device) if fft is torch.fft else kept.numpy()
+    low = fft.irfft2(fft.rfft2(images_BCHW, **how) * kept, s=(height, width), **how)
+    return low, images_BCHW - low
 
 
 def whole_split(images_BCHW, radius):
@@ -52,15 +60,6 @@ def shifted_split(images_BCHW, radius):
     return low_BCHW, high_BCHW
 
 
-def scipy_split(images_BCHW, radius, workers):
-    """Ours in SciPy."""
-    height, width = images_BCHW.shape[-2:]
-    kept = mask(height, width, radius)[:, : width // 2 + 1].numpy()
-    spectrum = scipy.fft.rfft2(images_BCHW, workers=workers)
-    low = scipy.fft.irfft2(spectrum * kept, (height, width), workers=workers)
-    return low, images_BCHW - low
-
-
 def filter_matrix(side, radius, device=None):
     """The filter as a matrix (side², side²): its columns are the filtered unit images."""
     units = torch.eye(side * side, device=device).view(-1, 1, side, side)
@@ -76,12 +75,14 @@ def matrix_split(images_BCHW, matrix):
 def split_contestants(images_BCHW, radius, threads):
     """The splits to race by name; SciPy and NumPy take part on a CPU only."""
     matrix = filter_matrix(images_BCHW.shape[-1], radius, images_BCHW.device)
-    ways = {"ours": (split, images_BCHW, radius), "whole": (whole_split, images_BCHW, radius)}
-    ways["matrix"] = (matrix_split, images_BCHW, matrix)
+    plain = {"ours": split, "half": half_split, "whole": whole_split}
+    ways = {n: functools.partial(way, images_BCHW, radius) for n, way in plain.items()}
+    ways["matrix"] = functools.partial(matrix_split, images_BCHW, matrix)
     if images_BCHW.device.type == "cpu":
-        ways["shifted"] = (shifted_split, images_BCHW.numpy(), radius)
-        ways["scipy"] = (scipy_split, images_BCHW.numpy(), radius, threads)
-    return {LABELS[name]: functools.partial(*way) for name, way in ways.items()}
+        given, how = (images_BCHW.numpy(), radius), {"fft": scipy.fft, "workers": threads}
+        ways["shifted"] = functools.partial(shifted_split, *given)
+        ways["scipy"] = functools.partial(half_split, *given, **how)
+    return {LABELS[name]: way for name, way in ways.items()}
 
 
 def check_splits(pairs):
@@ -95,14 +96,15 @@ def check_splits(pairs):
     return worst
 
 
-def moved_bytes(images_BCHW):
-    """What ours moves through memory at the least: transform, mask, inverse, difference.
+def moved_bytes(images_BCHW, radius):
+    """What ours moves through memory: four products, a mask, a difference.
 
-    For a pixel: read 4, write s; read s, write s; read s, write 4; read 8, write 4. A spectrum
-    takes s = 8 · (W // 2 + 1) / W bytes of it. The least that any program moves is 12.
+    For a pixel in float32, with p waves for each pixel of a side: read 4, write 4 p; 4 p, 4 p²;
+    mask, 8 p²; 4 p², 4 p; 4 p, 4; read 8, write 4. The least that any program moves is 12.
     """
-    width = images_BCHW.shape[-1]
-    return round(images_BCHW.numel() * (4 + 4 + 12 + 4 * 8 * (width // 2 + 1) / width))
+    side = images_BCHW.shape[-1]
+    share = waves(side, radius, False, images_BCHW)[0].shape[1] / side
+    return round(images_BCHW.numel() * (20 + 16 * share + 16 * share**2))
 
 
 def attack_contestants(model, images_BCHW, labels_B):
@@ -135,15 +137,22 @@ def check_attacks(model, images_BCHW, labels_B):
     return max(quick, check.close(pairs["ours"](), pairs["torchattacks"](), atol=1e-6, why=WHY))
 
 
-def record_splits(receipt, race, images_BCHW):
-    """Each contestant's images per second, and ours over the others."""
+def record_splits(receipt, race, images_BCHW, radius):
+    """Each contestant's images per second, and ours over the others; of ours its bytes beside a
+    plain copy's rate, and the products' share of time: the rest is the difference."""
     for name, label in LABELS.items():
         if label in race.results:
             count = len(images_BCHW)
             receipt.record(f"split_{name}_rate", race.results[label], "images/s", count=count)
             if name != "ours":
-                gain = bench.ratio(race.results[label], race.results[LABELS["ours"]])
-                receipt.record(f"split_speedup_over_{name}", gain)
+                ratio = bench.ratio(race.results[label], race.results[LABELS["ours"]])
+                receipt.record(f"split_speedup_over_{name}", ratio)
+    ours = race.results[LABELS["ours"]]
+    share = moved_bytes(images_BCHW, radius) / ours.median_s / bench.peak().copy_bytes_per_s
+    receipt.record("split_copy_share", share, "of a plain copy")
+    calls = {w.__name__: functools.partial(w, images_BCHW, radius) for w in (low_pass, split)}
+    low = bench.race(calls, repeats=len(ours.times_s)).ratios["split"]
+    receipt.record("split_products_share", low, "of the time")
 
 
 def record_attacks(receipt, race, count):
@@ -157,9 +166,8 @@ def record_attacks(receipt, race, count):
 def main(argv=None):
     """Check, race, write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--images", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores())
+    for name, default in {"images": 2000, "rounds": 20, "threads": device.cores()}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args(argv)
     torch.set_num_threads(given.threads)
     tier = device.tier()
@@ -173,9 +181,7 @@ def main(argv=None):
     receipt.record("split_difference", check_splits(splits), "absolute")
     race = bench.race(splits, repeats=given.rounds, reference=LABELS["ours"])
     print(race)
-    record_splits(receipt, race, images)
-    share = moved_bytes(images) / race.results[LABELS["ours"]].median_s
-    receipt.record("split_copy_share", share / bench.peak().copy_bytes_per_s, "of a plain copy")
+    record_splits(receipt, race, images, RADIUS)
     model, labels = SmallCNN().to(tier.device).eval(), torch.randint(10, (256,)).to(tier.device)
     attacks = attack_contestants(model, images[:256], labels)
     worst = check_attacks(model, images[:256], labels)

@@ -6,13 +6,15 @@ frequency k from zero, in steps of the grid:
     low = F x = the real part of the inverse transform of X · [d < r],    high = x - low
 
 Source: Wang, Wu, Huang, Xing (2020), section 3. The paper keeps d <= r, its authors' code keeps
-d < r, which is the default here; `edge=True` is the paper's. We differ in three ways. The
-transform of a real image is half redundant, so only half of it is computed. One inverse
-transform is enough, since the rest is the high part. And a mask that passes all, or nothing,
-transforms nothing: its parts are exact, not rounded.
+d < r, which is the default here; `edge=True` is the paper's. We compute no transform: a real
+image is a sum of products of a real wave down and one across, and (±u, ±v) are equally far
+from zero, so F keeps or drops each product whole. With the waves below r as P's, Q's columns:
 
-F is linear. Its mask is real and equal at k and -k, so F maps real images to real images, and
-F F = F and <F x, y> = <x, F y>: it is the orthogonal projection onto the low frequencies.
+    low = P ((P' x Q) · [u² + v² < r²]) Q'      # four small matrix products
+
+A radius that passes all computes nothing: its parts are exact, not rounded. For large images
+and radii a fast transform would need fewer operations. F is linear, F F = F, and <F x, y> =
+<x, F y>: it is the orthogonal projection onto the low frequencies.
 
 Legend: B images, C channels, H height, W width. Leading axes may be any, also none.
 """
@@ -20,6 +22,7 @@ Legend: B images, C channels, H height, W width. Leading axes may be any, also n
 import math
 
 import torch
+from torch.nn import functional as F
 
 TINY = 1e-5  # of pixels between 0 and 1: what is smaller is the transform's rounding
 
@@ -32,7 +35,8 @@ def split(images_BCHW, radius, edge=False):
     radius: a finite number >= 0, in steps of the frequency grid. With `edge`, frequencies at
     exactly this distance belong to the low part. Half precision is computed in float32.
     Raises ValueError for integer images, fewer than two axes, an empty grid, another radius.
-    NaN in a channel makes that channel's parts NaN. Cost: one transform and one inverse.
+    NaN in a channel makes that channel's parts NaN. Cost for H = W with P waves below the
+    radius: 4 H P (H + P) operations a channel, and one subtraction.
     """
     low = low_pass(images_BCHW, radius, edge)
     return low, images_BCHW - low
@@ -42,15 +46,31 @@ def low_pass(images_BCHW, radius, edge=False):
     """The low part alone; see `split`."""
     _check(images_BCHW, radius)
     height, width = images_BCHW.shape[-2:]
-    square, farthest = radius**2, (height // 2) ** 2 + (width // 2) ** 2
-    if not images_BCHW.numel() or square > farthest or edge and square == farthest:
+    farthest = (height // 2) ** 2 + (width // 2) ** 2
+    if _inside(farthest, radius, edge):
         return images_BCHW.clone()
-    if radius == 0 and not edge:
-        return torch.zeros_like(images_BCHW)
     half = images_BCHW.dtype in (torch.float16, torch.bfloat16)
-    spectrum = torch.fft.rfft2(images_BCHW.float() if half else images_BCHW)
-    kept = mask(height, width, radius, edge, images_BCHW.device)[:, : width // 2 + 1]
-    return torch.fft.irfft2(spectrum * kept, s=(height, width)).to(images_BCHW.dtype)
+    x_BCHW = images_BCHW.float() if half else images_BCHW
+    (down_HP, u_P), (across_WQ, v_Q) = (waves(s, radius, edge, x_BCHW) for s in (height, width))
+    parts_BCPQ = down_HP.mT @ (x_BCHW @ across_WQ)
+    parts_BCPQ = parts_BCPQ * _inside(u_P[:, None] ** 2 + v_Q**2, radius, edge)
+    return (down_HP @ parts_BCPQ @ across_WQ.mT).to(images_BCHW.dtype)
+
+
+def waves(side, radius, edge, like):
+    """The waves of one axis within the radius, (side, P) as `like`, and their frequencies (P,).
+
+    Orthonormal columns: a constant, cosines, sines but that at half of an even side, which is
+    nothing. Then zeros, up to 16: of 15 columns a processor's products take twice the time.
+    """
+    count = min(math.floor(radius) + 1 if edge else math.ceil(radius), side // 2 + 1)
+    frequency = torch.arange(count, device=like.device)
+    place = torch.arange(side, device=like.device, dtype=torch.float64)
+    angle = 2 * math.pi / side * place[:, None] * frequency
+    odd = slice(1, (side + 1) // 2)
+    found = torch.cat([angle.cos(), angle[:, odd].sin()], 1)
+    found, more = (found / found.norm(dim=0)).to(like.dtype), (0, -found.shape[1] % 16)
+    return F.pad(found, more), F.pad(torch.cat([frequency, frequency[odd]]), more)
 
 
 def mask(height, width, radius, edge=False, device=None):
@@ -64,7 +84,7 @@ def mask(height, width, radius, edge=False, device=None):
         for side in (height, width)
     )
     square = rows[:, None] ** 2 + columns**2
-    return square <= radius**2 if edge else square < radius**2
+    return _inside(square, radius, edge)
 
 
 def reach(height, width):
@@ -80,6 +100,10 @@ def stretch(images_BCHW):
     """
     peak = images_BCHW.amax((-3, -2, -1), keepdim=True)
     return images_BCHW / torch.where(peak > TINY, peak, torch.ones_like(peak))
+
+
+def _inside(square, radius, edge):
+    return square <= radius**2 if edge else square < radius**2
 
 
 def _check(images, radius):

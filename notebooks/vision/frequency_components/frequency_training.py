@@ -1,99 +1,60 @@
-"""One short training loop for images that fit into the device's memory, and what may change it.
+"""How the chapter trains: a recipe for the house's loop, and what may change a run's batches.
 
-The whole set lies on the device as bytes; a batch is an index and a division, so that no loader
-waits. As in the experiments of Wang et al. (2020): pixels between 0 and 1, no standardisation,
-no augmentation, Adam. A run may change its batches (`adversarial`, `mixed`), or add a penalty.
+As in the experiments of Wang et al. (2020): pixels between 0 and 1, no standardisation, no
+augmentation, Adam.
 
-Legend: N images, B batch, C channels, H height, W width, K classes.
+Legend: B batch, C channels, H height, W width, K classes.
 """
 
-import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
+from frequency_split import stretch
 from gradient_attacks import ascend
+from helpers import images as house
+from kernel_smoothness import roughness_penalty
 from torch.nn import functional as F
-
-
-class Images(NamedTuple):
-    """Images as bytes and their classes, on one device: pixels_NCHW uint8, labels_N int64."""
-
-    pixels_NCHW: torch.Tensor
-    labels_N: torch.Tensor
-
-    def __len__(self):
-        return len(self.labels_N)
-
-    def take(self, index):
-        """Those of `index`, still as bytes."""
-        return Images(self.pixels_NCHW[index], self.labels_N[index])
-
-    def at(self, index):
-        """The images of `index`, (B, C, H, W) float32 between 0 and 1, and their labels."""
-        return self.pixels_NCHW[index].float() / 255, self.labels_N[index]
-
-    def whole(self):
-        """All of them."""
-        return self.at(slice(None))
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a run trains: epochs, batch, Adam's rate, which is halved in the last third."""
+    """How a run trains: epochs, batch, Adam's rate, which is halved in the last third; what a
+    batch is replaced by (its attack in two steps, if `epsilon`; stretched or mixed images); and
+    the strength of a penalty on rough kernels."""
 
     epochs: int = 5
     batch: int = 50
     rate: float = 1e-3
+    epsilon: float = 0.0
+    stretched: bool = False
+    mixed: bool = False
+    penalty: float = 0.0
+
+    @property
+    def change(self):
+        """What the loop calls for each batch, or None."""
+        if self.stretched:
+            return lambda model, x_BCHW, targets, drawn: (stretch(x_BCHW), targets)
+        if self.mixed:
+            return mixed()
+        return adversarial(self.epsilon, 2) if self.epsilon else None
+
+    def rate_after(self, epochs):
+        """The rate after so many epochs, whole or not: each epoch has one rate."""
+        return self.rate * (0.5 if 3 * int(epochs) >= 2 * self.epochs else 1)
 
 
-class Run(NamedTuple):
-    """What a run leaves: its model, and the mean loss of each epoch's batches."""
+def train(model, images, recipe, **how):
+    """The `Run` of `helpers.images.train` by the recipe; its model, trained in place, infers.
 
-    model: torch.nn.Module
-    losses: list
-
-
-def train(model, images, recipe, *, seed=0, at_epoch=None, change=None, penalty=None):
-    """Train `model` in place on `images` by `recipe`; a `Run`.
-
-    at_epoch(epoch, model) is called after each epoch; change(model, x_BCHW, labels_B, drawn)
-    gives the batch that is trained on, its targets classes or rows of probabilities;
-    penalty(model) is added to the loss. The order of the images depends on the seed alone:
-    what `change` draws comes from a generator of its own.
-    Losses stay on the device until the end, so nothing in the loop waits. Raises ValueError for
-    a batch larger than the set, FloatingPointError when a loss is not finite.
+    how: `seed`, `at_epoch` and what else that loop takes; a `change` instead of the recipe's.
     """
-    if not 0 < recipe.batch <= len(images):
-        raise ValueError(f"a batch of {recipe.batch}; between 1 and {len(images)} is allowed")
-    device = images.labels_N.device
-    order_drawn = torch.Generator(device=device).manual_seed(seed)
-    drawn = torch.Generator(device=device).manual_seed(seed + 1)
-    optimiser = torch.optim.Adam(model.parameters(), lr=recipe.rate, foreach=True)
-    steps, losses = len(images) // recipe.batch, []
-    for epoch in range(recipe.epochs):
-        late = 3 * epoch >= 2 * recipe.epochs
-        optimiser.param_groups[0]["lr"] = recipe.rate * (0.5 if late else 1)
-        order = torch.randperm(len(images), generator=order_drawn, device=device)
-        total = torch.zeros((), device=device)
-        model.train()
-        for index in order[: steps * recipe.batch].split(recipe.batch):
-            x_BCHW, targets = images.at(index)
-            if change:
-                x_BCHW, targets = change(model, x_BCHW, targets, drawn)
-            loss = F.cross_entropy(model(x_BCHW), targets)
-            loss = loss + penalty(model) if penalty else loss
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            total += loss.detach()
-        losses.append(total / steps)
-        if at_epoch:
-            at_epoch(epoch + 1, model.eval())
-    losses = torch.stack(losses).tolist() if losses else []
-    if not all(map(math.isfinite, losses)):
-        raise FloatingPointError(f"an epoch's loss is not finite: {losses}; lower the rate")
-    return Run(model.eval(), losses)
+    adam = torch.optim.Adam(model.parameters(), lr=recipe.rate, foreach=True)
+    penalty = roughness_penalty(recipe.penalty) if recipe.penalty else None
+    how = {"change": recipe.change, "penalty": penalty, "rate": recipe.rate_after} | how
+    run = house.train(model, images, adam, epochs=recipe.epochs, batch=recipe.batch, **how)
+    model.eval()
+    return run
 
 
 def adversarial(epsilon, steps=3):

@@ -1,66 +1,44 @@
 """The chapter's images as bytes: Fashion-MNIST, and hands that sign a digit, signer by signer.
 
-Fashion-MNIST (Xiao, Rasul, Vollgraf 2017) comes as gzipped IDX files: a magic word, the lengths
-of the axes, then bytes. The hands (Mavi 2020) are JPEG photographs, a folder for each digit.
-Their names count on while one person signs all ten digits, so neighbouring numbers are one
-person's, and far ones are two people's; the data set does not say so itself.
+Fashion-MNIST (Xiao, Rasul, Vollgraf 2017) comes as gzipped IDX files, in grey. The hands (Mavi
+2020) are JPEG photographs in colour, a folder for each digit. Their names count on while one
+person signs all ten digits, so neighbouring numbers are one person's, and far ones are two
+people's; the data set does not say so itself.
 
 Legend: N images, C channels, H height, W width.
 """
 
-import gzip
 import hashlib
 import re
-import struct
 
 import numpy as np
 import torch
-from frequency_training import Images
+from helpers.images import Images, read_idx
 
 CLASSES = (
     "T-shirt", "trouser", "pullover", "dress", "coat",
     "sandal", "shirt", "sneaker", "bag", "boot",
 )  # fmt: skip
-MAGIC = {"images": 0x803, "labels": 0x801}  # unsigned bytes with three axes, with one
 BLOCK, GUARD = 100, 10  # numbers in a block that is one side's; numbers that one person takes
-
-
-def read_idx(path, kind):
-    """The array of unsigned bytes in a gzipped IDX file of `images` or `labels`.
-
-    Raises ValueError for another kind of file, or one whose length is not what it says.
-    """
-    content = gzip.decompress(path.read_bytes())
-    if content[:4] != struct.pack(">I", MAGIC[kind]):
-        found = content[:4].hex() or "nothing"
-        raise ValueError(
-            f"{path.name} starts with {found}; {kind} start with {MAGIC[kind]:08x}"
-        )
-    axes = MAGIC[kind] & 0xFF
-    head = 4 + 4 * axes
-    shape = struct.unpack(f">{axes}I", content[4:head])
-    if len(content) - head != np.prod(shape):
-        found = len(content) - head
-        raise ValueError(f"{path.name} holds {found} bytes of values, {shape} were announced")
-    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
 
 
 def load(folder, part, device="cpu"):
     """`Images` of the part `train` (60,000) or `t10k` (10,000), (N, 1, 28, 28)."""
-    pixels = read_idx(folder / f"{part}-images-idx3-ubyte.gz", "images")
-    labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz", "labels")
-    if len(pixels) != len(labels):
-        raise ValueError(f"{part}: {len(pixels)} images and {len(labels)} labels")
+    pixels = read_idx(folder / f"{part}-images-idx3-ubyte.gz")
+    labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz")
+    if pixels.ndim != 3 or labels.shape != pixels.shape[:1]:
+        found = f"pixels {pixels.shape} and labels {labels.shape}"
+        raise ValueError(f"{part}: {found}; (N, H, W) and (N,) are allowed")
     pixels_NCHW = torch.from_numpy(pixels.copy())[:, None]
     return Images(pixels_NCHW.to(device), torch.from_numpy(labels.astype(np.int64)).to(device))
 
 
 def draw(images, count, seed=0):
     """`count` of the images, drawn by the seed without repetition; ValueError beyond all."""
-    if not 0 < count <= len(images):
-        raise ValueError(f"{count} of {len(images)} images were asked for")
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
-    return images.take(order[:count].to(images.labels_N.device))
+    if not 0 < count <= images.count:
+        raise ValueError(f"{count} of {images.count} images were asked for")
+    order = torch.randperm(images.count, generator=torch.Generator().manual_seed(seed))
+    return images.part(order[:count])
 
 
 def fingerprints(images):
@@ -72,12 +50,12 @@ def fingerprints(images):
 def shuffled(images, seed=0):
     """The same images, each with the label of another: the labels' counts stay."""
     drawn = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(images), generator=drawn).to(images.labels_N.device)
-    return Images(images.pixels_NCHW, images.labels_N[order])
+    order = torch.randperm(images.count, generator=drawn).to(images.labels_N.device)
+    return images._replace(labels_N=images.labels_N[order])
 
 
 def signed_digits(folder, side=32, device="cpu"):
-    """`Images` of the hands in grey, (N, 1, side, side), and the number in each name, (N,).
+    """`Images` of the hands in colour, (N, 3, side, side), and the number in each name, (N,).
 
     Averaged over areas when made smaller, so that no high frequency folds into a low one.
     """
@@ -88,10 +66,10 @@ def signed_digits(folder, side=32, device="cpu"):
     pixels = []
     for path in paths:
         with Image.open(path) as photo:
-            small = photo.convert("L").resize((side, side), Image.Resampling.BOX)
+            small = photo.convert("RGB").resize((side, side), Image.Resampling.BOX)
             pixels.append(np.asarray(small))
     labels = torch.tensor([int(path.parent.name) for path in paths], device=device)
-    pixels_NCHW = torch.from_numpy(np.stack(pixels))[:, None].to(device)
+    pixels_NCHW = torch.from_numpy(np.stack(pixels).transpose(0, 3, 1, 2).copy()).to(device)
     return Images(pixels_NCHW, labels), torch.tensor(numbers, device=device)
 
 

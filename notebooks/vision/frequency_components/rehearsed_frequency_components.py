@@ -1,7 +1,6 @@
 """One attack through the filter as a GPU would run it, the naive way, and a broken one.
 
-`make predict` counts them without a GPU, at the sizes of each tier. They call `ascend`, `pgd`
-without its look at the pixels, which needs their values once for each attack.
+`make predict` counts them. They call `ascend`: `pgd` looks at the pixels, for which it waits.
 """
 
 import torch
@@ -11,10 +10,7 @@ from small_cnn import SmallCNN
 
 EPSILON, STEPS, RADIUS = 0.05, 12, 8
 METRICS = {}  # the article claims no speed
-AHEAD = {
-    "naive": "the chapter's filter makes its mask anew in the backward pass, ten launches a "
-    "step that the tape spares; transforms of 28 × 28 pixels are small beside the network"
-}
+AHEAD = {"naive": "the filter makes its waves anew each time: launches that a mask spares"}
 
 
 def ours(sizes, device):

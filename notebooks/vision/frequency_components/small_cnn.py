@@ -20,20 +20,15 @@ class SmallCNN(nn.Module):
 
     def __init__(self, width=16, channels=1, side=28, classes=10, norm=False, dropout=0.0):
         super().__init__()
-        sizes = (
-            (channels, width, 5, 1),
-            (width, 2 * width, 3, 2),
-            (2 * width, 2 * width, 3, 2),
-        )
-        layers = []
+        twice, layers = 2 * width, []
+        sizes = ((channels, width, 5, 1), (width, twice, 3, 2), (twice, twice, 3, 2))
         for inner, outer, kernel, stride in sizes:
             layers.append(nn.Conv2d(inner, outer, kernel, stride, kernel // 2, bias=not norm))
             layers += [nn.BatchNorm2d(outer)] * norm + [nn.ReLU()]
         last = -(-side // 4)
         self.features = nn.Sequential(*layers, nn.Flatten(), nn.Dropout(dropout))
         self.head = nn.Linear(2 * width * last * last, classes)
-        # a CPU's convolutions of few channels like it
-        self.to(memory_format=torch.channels_last)
+        self.to(memory_format=torch.channels_last)  # faster on a CPU for few channels
 
     def forward(self, x_BCHW):
         return self.head(self.features(x_BCHW))

@@ -2,15 +2,12 @@
 
     make study CHAPTERS=vision/frequency_components STUDY=ways
 
-`ways`: eight ways of training one network, all by the same recipe but `plain_longer`, which
-takes three times the epochs, so that plain training can be compared with batch norm at equal
-accuracy. After each epoch every network is asked about whole test images and their parts. At
-its end it is attacked (FGSM, and PGD with a random start), and its first kernels are measured.
-Batch norm is asked twice, with running statistics and those of the test batch.
-
-`labels`: a small set is learned with natural and with shuffled labels, and each network asked
-about the parts of these same images. `signers`: hands are learned with each fourth of the
-signers left out in turn, raw and stretched.
+`ways`: eight ways of training one network; `plain_longer` takes three times the epochs, to be
+as good as batch norm. After each epoch a network is asked about whole test images and their
+parts; at its end it is attacked (FGSM, and PGD with a random start), and its first kernels are
+measured. The plain network is attacked again with smoothed kernels, the one with batch norm
+behind a filter. `labels`: natural and shuffled labels are learned, and asked about by parts
+when `KNOWN` are right. `signers`: each fourth of the signers is left out, raw and stretched.
 """
 
 import copy
@@ -18,148 +15,167 @@ import functools
 import itertools
 import statistics
 from collections import defaultdict
-from typing import NamedTuple
 
+import accuracy_by_radius as ask
+import image_sets
+import kernel_smoothness as smoothness
 import torch
-from accuracy_by_radius import (
-    answers,
-    by_radius,
-    gap,
-    one_class_share,
-    parts_of,
-    robust_accuracy,
-    survivors,
-)
 from frequency_split import split, stretch
-from frequency_training import Recipe, adversarial, mixed, train
+from frequency_training import Recipe, train
 from gradient_attacks import fgsm, pgd
 from helpers import data, device
-from helpers.study import Arm, Metric, Outcome, Part, Study
-from image_sets import GUARD, by_signer, draw, fingerprints, load, shuffled, signed_digits
-from kernel_smoothness import high_share, roughness, roughness_penalty
+from helpers.study import Arm, Metric, Outcome, Part, Study, student
+from image_sets import GUARD, by_signer, fingerprints
 from scipy import stats
 from small_cnn import SmallCNN, first_kernels
 
-EPSILON, PGD_STEPS, RADIUS, MEMORY_RADII = 0.05, 20, 8, (4, 8)
+EPSILON, PGD_STEPS, RADIUS = 0.05, 20, 8
 EPOCHS, MEMORY_EPOCHS, SIGNER_EPOCHS = 6, 40, 25
-
-
-class Way(NamedTuple):
-    """How an arm trains: its recipe, what each batch is replaced by (attacked images, mixed or
-    stretched ones), and the strength of a penalty on rough kernels."""
-
-    recipe: Recipe
-    epsilon: float = 0.0
-    mixed: bool = False
-    stretched: bool = False
-    penalty: float = 0.0
-
-    @property
-    def change(self):
-        """What `train` calls for each batch, or None."""
-        if self.stretched:
-            return lambda model, x_BCHW, targets, drawn: (stretch(x_BCHW), targets)
-        if self.mixed:
-            return mixed()
-        return adversarial(self.epsilon, 2) if self.epsilon else None
-
-
-loaded, signed_hands = functools.cache(load), functools.cache(signed_digits)  # same files
+KNOWN = 0.95  # of the images, with natural and with shuffled labels, when both are compared
+loaded = functools.cache(image_sets.load)  # the same files for each seed
+signed_hands = functools.cache(image_sets.signed_digits)
 
 
 def begin(word, job):
     """A new network for the arm's images, with what its setting adds, on their device."""
-    pixels_NCHW = job.train.pixels_NCHW
-    network = SmallCNN(job.sizes["width"], side=pixels_NCHW.shape[-1], **job.arm.setting)
-    return network.to(pixels_NCHW.device)
+    _, channels, _, side = job.train.pixels_NCHW.shape
+    network = SmallCNN(job.sizes["width"], channels, side, **job.arm.setting)
+    return network.to(job.train.pixels_NCHW.device)
 
 
 def fit(job):
-    """The network after each epoch, as a list."""
-    way, after = job.arm.loss, []
-    penalty = roughness_penalty(way.penalty) if way.penalty else None
+    """The networks after each epoch; or another arm's last one with other kernels."""
+    if isinstance(way := job.arm.loss, functools.partial):
+        return [smoothness.smoothed(job.start[-1], way)]
+    after = []
     keep = lambda epoch, model: after.append(copy.deepcopy(model))  # noqa: E731
-    how = {"seed": job.seed, "at_epoch": keep, "change": way.change, "penalty": penalty}
-    train(job.start, job.train, way.recipe, **how)
+    train(job.start, job.train, way, seed=job.seed, at_epoch=keep)
     return after
 
 
-def curves_of(models, parts):
-    """The accuracies `by_radius` of the last model, and as lists those of all, as "curves"."""
-    rows = [by_radius(model, parts) for model in models]
-    return rows[-1] | {"curves": {key: [row[key] for row in rows] for key in rows[0]}}
+def curves_of(models, parts, known=2.0):
+    """Accuracies by radius after the first epoch with `known` right, else the last; curves."""
+    rows = [ask.by_radius(model, parts) for model in models]
+    epoch, curves = ask.epoch_with(rows, known), {k: [row[k] for row in rows] for k in rows[0]}
+    return rows[epoch - 1] | {"epoch": epoch, "curves": curves}
 
 
 def extra_curves(receipt, found):
-    """Record a curve for each arm: the means over seeds, in percent, by epoch."""
+    """Record a curve for each arm that trained: the means over seeds, in percent, by epoch."""
     for name, runs in found.items():
-        curves = [next(iter(parts.values()))["curves"] for parts in runs.values()]
-        columns = {"epoch": range(1, len(curves[0]["whole"]) + 1)}
-        for key in curves[0]:
-            by_epoch = zip(*(one[key] for one in curves), strict=True)
-            columns[key] = [100 * statistics.mean(values) for values in by_epoch]
-        receipt.curve(name, **columns)
+        scores = [next(iter(parts.values())) for parts in runs.values()]
+        curves = [one["curves"] for one in scores if "curves" in one]
+        rows = {k: zip(*(one[k] for one in curves), strict=True) for k in (curves or [{}])[0]}
+        columns = {k: [100 * statistics.mean(one) for one in row] for k, row in rows.items()}
+        if columns:
+            receipt.curve(name, epoch=range(1, len(columns["whole"]) + 1), **columns)
 
 
-def clothes(images):
-    """The `Part` of these images, whose units are the images themselves."""
-    return Part(images, fingerprints(images))
+def clothes(file, count, seed):
+    """Images of a file of Fashion-MNIST, the seed's own."""
+    whole = loaded(data.fetch("fashion_mnist"), file, device.device())
+    return image_sets.draw(whole, count, seed)
+
+
+def each(**images):
+    """A `Part` of each, whose units are the images themselves."""
+    return {name: Part(one, fingerprints(one)) for name, one in images.items()}
 
 
 def ways_parts(seed, sizes):
-    """Images to learn from and to test on, each seed's own."""
-    folder, where = data.fetch("fashion_mnist"), device.device()
-    learned = draw(loaded(folder, "train", where), sizes["images"], seed)
-    tested = draw(loaded(folder, "t10k", where), sizes["tested"], seed)
-    return {"train": clothes(learned), "test": clothes(tested)}
+    """Images to learn from and to test on."""
+    learned = clothes("train", sizes["images"], seed)
+    return each(train=learned, test=clothes("t10k", sizes["tested"], seed))
 
 
 def ways_judge(models, images, job):
-    """Accuracies by radius, survivors, what is left after attacks, and the first kernels."""
-    model, parts, count = models[-1], parts_of(*images.whole()), len(images)
-    alone, kernels = survivors(model, parts, RADIUS), first_kernels(model)
-    scores = {"high_only": alone.high_only / count, "by_chance": alone.by_chance / count}
-    scores |= {f"one_class_high_{r}": one_class_share(model, parts.high[r]) for r in (4, 8)}
-    asked = {"stretched": (parts_of(*parts[:2], stretched=True), "running")}
+    """Accuracies after attacks, perhaps behind a filter; of a network that the arm trained also
+    those by radius, survivors and the roughness of its first kernels."""
+    model, (x_NCHW, labels_N) = models[-1], images.at(slice(None))
+    victims = x_NCHW[: job.sizes["attacked"]], labels_N[: job.sizes["attacked"]]
+    if radius := job.arm.setting.get("filter"):
+        return ask.behind_filter(model, radius, *victims, pgd_at_random)
+    scores = ask.after_attacks(model, *victims, ATTACKS)
+    if job.arm.train is None:
+        return scores
+    parts, kernels = ask.parts_of(x_NCHW, labels_N), first_kernels(model)
+    for r in (4, 8):
+        alone = ask.survivors(model, parts, r)
+        scores[f"high_only_{r}"] = alone.high_only / images.count
+        scores[f"by_chance_{r}"] = alone.by_chance / images.count
+        scores[f"above_chance_{r}"] = scores[f"high_only_{r}"] - scores[f"by_chance_{r}"]
+        scores[f"one_class_high_{r}"] = ask.one_class_share(model, parts.high[r])
+    asked = {"stretched": (ask.parts_of(x_NCHW, labels_N, stretched=True), "running")}
     if job.arm.setting.get("norm"):
         asked["batch_statistics"] = (parts, "batch")
     for name, how in asked.items():
-        scores |= {f"{name}_{key}": share for key, share in by_radius(model, *how).items()}
-    attacked = slice(job.sizes["attacked"])
-    scores |= after_attacks(model, parts.images_NCHW[attacked], parts.labels_N[attacked])
-    scores["roughness"] = roughness(kernels).item()
-    scores["kernel_high"] = high_share(kernels, images.pixels_NCHW.shape[-1], RADIUS).item()
+        scores |= {f"{name}_{key}": s for key, s in ask.by_radius(model, *how).items()}
+    high = smoothness.high_share(kernels, x_NCHW.shape[-1], RADIUS)
+    scores |= {"roughness": smoothness.roughness(kernels).item(), "kernel_high": high.item()}
     return curves_of(models, parts) | scores
 
 
-def after_attacks(model, images, labels):
-    """Accuracies after both attacks, by name, PGD from a random start."""
+def pgd_at_random(model, images, labels):
+    """The images after PGD from a random start, the same for each model."""
     drawn = torch.Generator(device=images.device).manual_seed(0)
-    attacks = {
-        "fgsm": lambda m, x, y: fgsm(m, x, y, EPSILON),
-        "pgd": lambda m, x, y: pgd(m, x, y, EPSILON, EPSILON / 5, PGD_STEPS, drawn),
-    }
-    return {n: robust_accuracy(model, images, labels, one) for n, one in attacks.items()}
+    return pgd(model, images, labels, EPSILON, EPSILON / 5, PGD_STEPS, drawn)
 
 
-METRICS = defaultdict(lambda: Metric("%", 100), roughness=Metric("mean square"))
-PLAIN = Way(Recipe(EPOCHS))
-ATTACKED = PLAIN._replace(epsilon=EPSILON)
+ATTACKS = {"fgsm": lambda *given: fgsm(*given, EPSILON), "pgd": pgd_at_random}
+
+
+def extra_ways(receipt, found):
+    """Record curves, and smoothing's best gain: an upper bound, picked on its own images."""
+    extra_curves(receipt, found)
+    gains = [receipt.metrics[f"{name}_pgd_gain"] for name in SMOOTHINGS]
+    receipt.metrics["smoothing_best_gain"] = max(gains, key=lambda one: one["value"])
+
+
+METRICS = defaultdict(lambda: Metric("%", 100), epoch=Metric("epochs"))
+METRICS["roughness"] = Metric("mean square")
+COMMON = {"notebook": "frequency_components", "begin": begin, "fit": fit, "metrics": METRICS}
+COMMON |= {"processes": 2}  # two seeds side by side
+PLAIN, ATTACKED = Recipe(EPOCHS), Recipe(EPOCHS, epsilon=EPSILON)
 NORM, POINTS = {"norm": True}, "percentage points"
+NEAR = functools.partial(smoothness.add_neighbours, rho=0.0, normalise=False)
+LOW = functools.partial(smoothness.low_kernels, radius=2)
 ARMS = {
     "plain": Arm(train="train", loss=PLAIN),
-    "plain_longer": Arm(train="train", loss=Way(Recipe(3 * EPOCHS))),
+    "plain_longer": Arm(train="train", loss=Recipe(3 * EPOCHS)),
     "batch_norm": Arm(train="train", loss=PLAIN, setting=NORM),
     "dropout": Arm(train="train", loss=PLAIN, setting={"dropout": 0.5}),
-    "mixup": Arm(train="train", loss=PLAIN._replace(mixed=True)),
+    "mixup": Arm(train="train", loss=Recipe(EPOCHS, mixed=True)),
     "adversarial": Arm(train="train", loss=ATTACKED),
     "batch_norm_adversarial": Arm(train="train", loss=ATTACKED, setting=NORM),
-    "smooth_penalty": Arm(train="train", loss=PLAIN._replace(penalty=10.0)),
+    "smooth_penalty": Arm(train="train", loss=Recipe(EPOCHS, penalty=10.0)),
+    "unchanged": Arm(start="plain", loss=NEAR),
+    "neighbours": Arm(start="plain", loss=functools.partial(NEAR, rho=0.1)),
+    "more_neighbours": Arm(start="plain", loss=functools.partial(NEAR, rho=1.0)),
+    "normalised": Arm(start="plain", loss=functools.partial(NEAR, rho=1.0, normalise=True)),
+    "low_kernels": Arm(start="plain", loss=LOW),
+    "filtered": Arm(start="batch_norm", setting={"filter": RADIUS}),
 }
-ROBUST = {"differs": ("loss.epsilon",), "ratio": True}
-EQUAL = ("loss.recipe.epochs", "setting.norm")  # as good on whole images, by more epochs
+ATTACK, LONGER, NORMED, RHO = "loss.epsilon", "loss.epochs", "setting.norm", "loss.rho"
+SMOOTHINGS = {
+    "smooth_penalty": ("plain", ("loss.penalty",)),
+    "neighbours": ("unchanged", (RHO,)),
+    "more_neighbours": ("unchanged", (RHO,)),
+    "normalised": ("unchanged", ("loss.normalise", RHO)),
+    "low_kernels": ("unchanged", ("loss.function", "loss.normalise", "loss.radius", RHO)),
+}  # an arm: what it is compared with, and in what they differ
+points = functools.partial(Outcome, unit=POINTS)
+rougher = functools.partial(Outcome, "roughness", differs=(ATTACK,), ratio=True)
+COMPARED = {
+    "robust_roughness_ratio": rougher("adversarial", "plain"),
+    "batch_norm_robust_roughness_ratio": rougher("batch_norm_adversarial", "batch_norm"),
+    "batch_norm_high_gain_4": points("high_4", "batch_norm", "plain", (NORMED,)),
+    "robust_high_gain_4": points("high_4", "adversarial", "plain", (ATTACK,)),
+    "longer_pgd_gap": points("pgd", "plain", "plain_longer", (LONGER,)),
+    "batch_norm_pgd_gap": points("pgd", "plain_longer", "batch_norm", (LONGER, NORMED)),
+}
+COMPARED |= {f"{arm}_pgd_gain": points("pgd", arm, *about) for arm, about in SMOOTHINGS.items()}
 WAYS = Study(
-    notebook="frequency_components",
+    **COMMON,
     name="ways",
     seeds=range(10),
     added="ten, not the three of an earlier record, by which the attack stays undecided",
@@ -167,45 +183,49 @@ WAYS = Study(
     trial={"images": 100, "tested": 60, "attacked": 20, "width": 2},
     arms=ARMS,
     parts=ways_parts,
-    begin=begin,
-    fit=fit,
     judge=ways_judge,
-    extra=extra_curves,
-    metrics=METRICS,
-    outcomes={
-        "robust_roughness_ratio": Outcome("roughness", "adversarial", "plain", **ROBUST),
-        "batch_norm_robust_roughness_ratio": Outcome(
-            "roughness", "batch_norm_adversarial", "batch_norm", **ROBUST
-        ),
-        "batch_norm_pgd_gap": Outcome("pgd", "plain_longer", "batch_norm", EQUAL, unit=POINTS),
-    },
+    extra=extra_ways,
+    outcomes=COMPARED,
 )
 
 
 def labels_parts(seed, sizes):
     """A few images with their own labels, and the same ones with each other's."""
-    learned = loaded(data.fetch("fashion_mnist"), "train", device.device())
-    few = draw(learned, sizes["memory_images"], seed)
-    return {"natural": clothes(few), "shuffled": clothes(shuffled(few, seed))}
+    few = clothes("train", sizes["memory_images"], seed)
+    return each(natural=few, shuffled=image_sets.shuffled(few, seed))
+
+
+def labels_judge(models, own, job):
+    """Accuracies on the images that were learned, once `KNOWN` of them are."""
+    return curves_of(models, ask.parts_of(*own.at(slice(None)), (4, 8)), KNOWN)
+
+
+def extra_labels(receipt, found):
+    """Record curves, and shuffled less natural labels, paired by seed."""
+    extra_curves(receipt, found)
+    pairs = zip(found["shuffled"].values(), found["natural"].values(), strict=True)
+    pairs = [(mine["shuffled"], other["natural"]) for mine, other in pairs]
+    for key in ("whole", "low_4", "high_4"):
+        mean, *ends = student([100 * (mine[key] - other[key]) for mine, other in pairs])
+        receipt.record(f"shuffled_{key}_gain", mean, POINTS, *ends, len(pairs), interval="95 %")
 
 
 OWN = "what a network remembers of its own images is the question"
+REMEMBERED = Recipe(MEMORY_EPOCHS, 25, 2e-3)
 LABELS = Study(
-    notebook="frequency_components",
+    **COMMON,
     name="labels",
-    seeds=range(5),
+    seeds=range(10),
+    added="the last five, with another recipe, when both were to be compared at equal accuracy",
     sizes={"memory_images": 500, "memory_epochs": MEMORY_EPOCHS, "width": 8},
     trial={"memory_images": 100, "width": 2},
     arms={
-        name: Arm(train=name, test=(name,), loss=Way(Recipe(MEMORY_EPOCHS)), shares=OWN)
+        name: Arm(train=name, test=(name,), loss=REMEMBERED, shares=OWN)
         for name in ("natural", "shuffled")
     },
     parts=labels_parts,
-    begin=begin,
-    fit=fit,
-    judge=lambda models, own, job: curves_of(models, parts_of(*own.whole(), MEMORY_RADII)),
-    extra=extra_curves,
-    metrics=METRICS,
+    judge=labels_judge,
+    extra=extra_labels,
 )
 TESTS = {
     "whole": lambda x: x,
@@ -213,22 +233,18 @@ TESTS = {
     "low": lambda x: split(x, RADIUS)[0],
     "high": lambda x: split(x, RADIUS)[1],
     "high_stretched": lambda x: stretch(split(x, RADIUS)[1]),
-}  # what the hands are asked as
+}  # what the hands are asked as, split by channel
 
 
 def signers_parts(fourth, sizes):
-    """Hands to learn, hands of the same signers, and those of the `fourth` that is left out.
-
-    The units are photographs; of what is learned and of others' also the numbers at which the
-    same person may have signed, so that nobody is on both sides.
-    """
+    """Hands to learn, hands of the same signers, and those of the left-out `fourth`. Units are
+    photographs; of what is learned and of others' also the numbers at which the same person may
+    have signed, so that nobody is on both sides."""
     hands, number_N = signed_hands(data.fetch("sign_digits"), 32, device.device())
-    parts = {}
-    names = ("learned", "own", "other")
-    for name, of_N in zip(names, by_signer(number_N, fourth), strict=True):
-        near = {"learned": range(-GUARD, GUARD + 1), "own": (), "other": (0,)}[name]
+    parts, near_by = {}, {"learned": range(-GUARD, GUARD + 1), "own": (), "other": (0,)}
+    for (name, near), of_N in zip(near_by.items(), by_signer(number_N, fourth), strict=True):
         numbers = [number + step for number in number_N[of_N].tolist() for step in near]
-        images = hands.take(of_N)
+        images = hands.part(of_N)
         asked = images if name == "learned" else (images, number_N[of_N])
         parts[name] = Part(asked, [*fingerprints(images), *numbers])
     return parts
@@ -237,10 +253,10 @@ def signers_parts(fourth, sizes):
 def signers_judge(models, hands, job):
     """Right or wrong for each photograph, by what is asked, and which ten numbers it is of."""
     images, number_N = hands
-    x_NCHW, labels_N = images.whole()
+    x_NCHW, labels_N = images.at(slice(None))
     found = {"group": (number_N // 10).tolist()}
     for test, change in TESTS.items():
-        right_N = answers(models[-1], change(x_NCHW)).argmax(1) == labels_N
+        right_N = ask.answers(models[-1], change(x_NCHW)).argmax(1) == labels_N
         found[test] = right_N.int().tolist()
     return found
 
@@ -257,17 +273,17 @@ def extra_signers(receipt, found):
             share = 100 * right.double().mean().item()
             receipt.record(f"{name}_{test}_{who}", share, "%", repeats=len(right))
             sides[who] = right, group
-        lost, error = (100 * value for value in gap(*sides["own"], *sides["other"]))
+        lost, error = (100 * value for value in ask.gap(*sides["own"], *sides["other"]))
         groups = len(torch.cat([group for _, group in sides.values()]).unique())
         half = stats.t.ppf(0.975, groups - 1) * error
         told = lost, POINTS, lost - half, lost + half, len(sides["other"][0])
         receipt.record(f"{name}_{test}_gap", *told, note=note, interval="95 %")
 
 
-HANDS, SIDES = Way(Recipe(SIGNER_EPOCHS, 25, 2e-3)), ("own", "other")
-STRETCHED = HANDS._replace(stretched=True)
+HANDS, SIDES = Recipe(SIGNER_EPOCHS, 25, 2e-3), ("own", "other")
+STRETCHED = Recipe(SIGNER_EPOCHS, 25, 2e-3, stretched=True)
 SIGNERS = Study(
-    notebook="frequency_components",
+    **COMMON,
     name="signers",
     seeds=range(4),
     over="fourths of the signers, each left out once",
@@ -278,9 +294,6 @@ SIGNERS = Study(
         "signers_stretched": Arm(train="learned", test=SIDES, loss=STRETCHED, setting=NORM),
     },
     parts=signers_parts,
-    begin=begin,
-    fit=fit,
     judge=signers_judge,
     extra=extra_signers,
-    metrics=METRICS,
 )

@@ -4,10 +4,12 @@ import pytest
 import torch
 from accuracy_by_radius import (
     accuracy,
-    amplitude_sweep,
+    after_attacks,
     answers,
+    behind_filter,
     by_radius,
     confidence_table,
+    epoch_with,
     gap,
     one_class_share,
     parts_of,
@@ -71,6 +73,7 @@ def test_survivors_are_counted_in_their_groups():
     counts = survivors(Fixed(), parts_of(images, torch.ones(10, dtype=torch.long), (4,)), 4)
     assert counts[:4] == (1, 2, 3, 4)
     assert counts.by_chance == pytest.approx(7 * 4 / 10) and counts.one_class == 3
+    assert counts.places.tolist() == [3, 4, 5]
 
 
 def test_a_constant_answer_to_high_parts_survives_by_chance_alone():
@@ -116,7 +119,8 @@ def test_a_network_without_biases_cannot_see_the_amplitude():
         if getattr(module, "bias", None) is not None:
             nn.init.zeros_(module.bias)
     images, labels = pictures(40)
-    found = amplitude_sweep(model, images.double(), labels, (0.01, 1, 100))
+    images = images.double()
+    found = [accuracy(model, scale * images, labels) for scale in (0.01, 1, 100)]
     assert found[0] == found[1] == found[2]
 
 
@@ -151,8 +155,6 @@ def test_each_question_is_asked_with_the_statistics_that_are_named():
     parts = parts_of(high, labels, (0,))  # at radius 0 all is the high part
     assert by_radius(model, parts, "batch")["high_0"] == wanted
     assert by_radius(model, parts)["high_0"] == running
-    assert amplitude_sweep(model, high, labels, [1], "batch") == [wanted]
-    assert amplitude_sweep(model, high, labels, [1]) == [running]
     rows = []
     watch(parts, rows, "batch")(1, model)
     assert rows[0]["high_0"] == wanted
@@ -182,6 +184,46 @@ def test_an_attack_without_a_budget_changes_no_accuracy():
     model = SmallCNN(2).eval()
     attack = lambda model, x, y: fgsm(model, x, y, 0.0)  # noqa: E731
     assert robust_accuracy(model, images, labels, attack) == accuracy(model, images, labels)
+
+
+def test_the_first_epoch_that_knows_enough_else_the_last():
+    rows = [{"whole": share} for share in (0.2, 0.96, 0.9, 0.97)]
+    assert [epoch_with(rows, share) for share in (0.1, 0.96, 0.97, 1.0)] == [1, 2, 4, 4]
+
+
+def behind(knows):
+    """Accuracies of a brightness model behind a filter, as images are painted by what the
+    attacker is handed: the model, its filter with the exact gradient, or with the identity."""
+
+    def attack(model, x, y):
+        name = {"exact": "exact", "identity": "identity"}.get(
+            getattr(model, "backward", ""), ""
+        )
+        right = torch.arange(len(x)) < knows[name]
+        wanted = torch.where(right, y, 1 - y).float()
+        return wanted[:, None, None, None].expand_as(x)
+
+    levels = torch.tensor([0.1, 0.2, 0.3, 0.6, 0.7, 0.8, 0.9, 0.95])
+    images = levels[:, None, None, None].expand(8, 1, 4, 4)
+    return behind_filter(Brightness(0.5), 1, images, (levels > 0.5).long(), attack)
+
+
+def test_what_a_filter_saves_is_counted_by_what_the_attacker_knows():
+    found = behind({"": 2, "exact": 3, "identity": 6})
+    assert {name: found[name] for name in ("unattacked", "unaware", "identity", "exact")} == {
+        "unattacked": 1, "unaware": 0.25, "identity": 0.75, "exact": 0.375,
+    }  # fmt: skip
+    saved = {name: found[f"saved_{name}"] for name in ("unaware", "identity", "exact")}
+    assert saved == pytest.approx({"unaware": 0, "identity": 4 / 6, "exact": 1 / 6})
+    nothing = behind({"": 8, "exact": 8, "identity": 8})
+    assert nothing["saved_exact"] != nothing["saved_exact"]  # nothing was lost: no share
+
+
+def test_accuracies_by_attack_have_the_one_without():
+    images, labels = pictures(20)
+    model = SmallCNN(2).eval()
+    found = after_attacks(model, images, labels, {"none": lambda model, x, y: x})
+    assert found["none"] == found["unattacked"] == accuracy(model, images, labels)
 
 
 def test_each_image_of_each_batch_is_attacked_with_its_own_label():

@@ -24,6 +24,11 @@ def test_all_formulations_of_the_split_agree():
     assert peers.check_splits(pairs) < 1e-5
 
 
+def test_scipy_gets_as_many_threads_as_the_others():
+    scipy = peers.split_contestants(pictures(1), 8, threads=3)[peers.LABELS["scipy"]]
+    assert scipy.keywords["workers"] == 3
+
+
 def test_a_wrong_contestant_is_told():
     pairs = peers.split_contestants(pictures(2), 8, threads=1)
     other = peers.split_contestants(pictures(2), 8.1, 1)  # four frequencies more
@@ -42,7 +47,9 @@ def test_the_matrix_of_the_filter_is_a_symmetric_projection():
 
 def test_the_bytes_are_at_least_those_of_reading_once_and_writing_twice():
     images = torch.empty(10, 1, 28, 28)
-    assert 12 * images.numel() < peers.moved_bytes(images) < 60 * images.numel()
+    for radius in (1, 8, 14):
+        assert 12 * images.numel() < peers.moved_bytes(images, radius) < 60 * images.numel()
+    assert round(peers.moved_bytes(images, 8) / images.numel()) == 34  # as the page says
 
 
 def test_the_attacks_equal_the_peer_s_and_another_budget_is_told(monkeypatch):
@@ -63,7 +70,7 @@ def test_the_attacks_are_compared_on_a_power_of_two_images_alone():
         peers.check_attacks(model, images, torch.zeros(12, dtype=torch.long))
 
 
-SECONDS = {"ours": 1.0, "whole": 3.0, "shifted": 9.0, "matrix": 2.0, "scipy": 1.5}
+SECONDS = {"ours": 1, "half": 2.5, "whole": 3, "shifted": 9, "matrix": 2, "scipy": 1.5}
 
 
 @pytest.fixture
@@ -72,35 +79,50 @@ def told(monkeypatch):
     attacks 1 s by ours and 4 s by the peer."""
     splits = {peers.LABELS[name]: s for name, s in SECONDS.items()}
     attacks = {"ours": 1.0, "torchattacks": 4.0}
+    steps = {"low_pass": 0.6, "split": 0.8}
 
-    def raced(contestants, repeats, reference):
+    def raced(contestants, repeats, reference=None):
+        reference = reference or next(iter(contestants))
         results = {
             name: bench.Measurement(s, s, s, (s,) * repeats, None, "cpu")
-            for name, s in (splits | attacks).items()
+            for name, s in (splits | attacks | steps).items()
             if name in contestants
         }
         ratios = {name: bench.ratio(results[reference], one) for name, one in results.items()}
         return bench.Race(results, ratios, reference)
 
-    receipt = receipts.start("frequency_components", "cpu", 1)
+    receipt, limits = receipts.start("frequency_components", "cpu", 1), []
     monkeypatch.setattr(receipt, "write", lambda name: name)
     monkeypatch.setattr(peers.receipts, "start", lambda *given: receipt)
     monkeypatch.setattr(peers.device, "tier", lambda: Tier("cpu", "cpu", ""))
-    monkeypatch.setattr(peers.torch, "set_num_threads", lambda count: None)
-    monkeypatch.setattr(peers, "split_contestants", lambda *given: splits)
+    monkeypatch.setattr(peers.torch, "set_num_threads", limits.append)
+    asked = lambda *given: limits.append(given[2]) or splits  # noqa: E731
+    monkeypatch.setattr(peers, "split_contestants", asked)
     monkeypatch.setattr(peers, "check_splits", lambda pairs: 0.0)
     monkeypatch.setattr(peers, "attack_contestants", lambda *given: attacks)
     monkeypatch.setattr(peers, "check_attacks", lambda *given: 0.0)
     monkeypatch.setattr(peers.bench, "race", raced)
     peak = SimpleNamespace(copy_bytes_per_s=1e9)
     monkeypatch.setattr(peers.bench, "peak", lambda: peak)
-    peers.main(["--images", "300", "--rounds", "6"])
+    peers.main(["--images", "300", "--rounds", "6", "--threads", "3"])
+    assert limits == [3, 3]  # torch's, and those of the splits' contestants
     return {name: one["value"] for name, one in receipt.metrics.items()}
 
 
 def test_a_split_s_speedup_is_the_other_s_time_over_ours(told):
-    wanted = {"whole": 3, "shifted": 9, "matrix": 2, "scipy": 1.5}
+    wanted = {"half": 2.5, "whole": 3, "shifted": 9, "matrix": 2, "scipy": 1.5}
     assert {name: told[f"split_speedup_over_{name}"] for name in wanted} == wanted
+
+
+def test_the_products_share_is_the_low_part_s_time_over_the_split_s(told):
+    assert told["split_products_share"] == pytest.approx(0.75)
+
+
+def test_the_copy_share_is_the_moved_bytes_over_time_and_rate(told):
+    p = 16 / 28  # waves below radius 8 on a side of 28, filled up
+    assert told["split_copy_share"] == pytest.approx(
+        300 * 784 * (20 + 16 * p + 16 * p * p) / 1e9, rel=1e-6
+    )
 
 
 def test_a_split_s_rate_counts_the_images(told):

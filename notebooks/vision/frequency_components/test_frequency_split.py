@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from frequency_split import low_pass, mask, reach, split, stretch
+from frequency_split import low_pass, mask, reach, split, stretch, waves
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +99,28 @@ def test_a_wave_is_kept_whole_or_not_at_all(u, v, edge):
     kept, gone = (low, high) if edge else (high, low)
     torch.testing.assert_close(kept, wave, atol=1e-5, rtol=0)
     assert gone.abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("side", [1, 2, 5, 8, 28])
+def test_all_waves_of_an_axis_are_an_orthonormal_basis(side):
+    whole, frequency = waves(side, side, False, torch.empty(0, dtype=torch.float64))
+    assert not whole[:, side:].any() and whole.shape[1] % 16 == 0
+    whole, frequency = whole[:, :side], frequency[:side]
+    torch.testing.assert_close(whole.T @ whole, torch.eye(side).double(), atol=1e-12, rtol=0)
+    apart = torch.fft.fft(whole, dim=0).abs() > 1e-9  # each is of one frequency and its twin
+    place = torch.arange(side)[:, None]
+    assert ((place == frequency) | (place == (side - frequency) % side))[apart].all()
+
+
+def test_only_waves_within_the_radius_are_made():
+    like = torch.empty(0)
+    found = [waves(28, 8, edge, like)[1].tolist() for edge in (False, True)]
+    assert found[0] == [*range(8), *range(1, 8), 0] and found[1][:17] == [
+        *range(9),
+        *range(1, 9),
+    ]
+    many = [int(waves(28, r, False, like)[0].any(0).sum()) for r in (0, 0.5, 1.5, 8)]
+    assert many == [0, 1, 3, 15]
 
 
 def test_the_masks_of_the_original_have_these_sizes():

@@ -1,11 +1,11 @@
-"""The training loop: it learns, repeats, changes its batches as told, and refuses."""
+"""A recipe: it learns, repeats, changes its batches as it says; the loop is the house's."""
 
 import pytest
 import torch
 from accuracy_by_radius import accuracy
-from frequency_training import Images, Recipe, adversarial, mixed, train
+from frequency_training import Recipe, adversarial, mixed, train
 from gradient_attacks import ascend
-from kernel_smoothness import roughness_penalty
+from helpers.images import Images
 from small_cnn import SmallCNN, first_kernels
 
 
@@ -28,7 +28,7 @@ def network(seed=0, norm=False):
 @pytest.mark.parametrize("change", [None, adversarial(0.05, 2), mixed(2)])
 def test_learns_stripes_whatever_changes_its_batches(change, norm):
     run = train(network(norm=norm), stripes(), Recipe(4, 20, 3e-3), change=change)
-    assert accuracy(run.model, *stripes(seed=1).whole()) > 0.95
+    assert accuracy(run.model, *stripes(seed=1).at(slice(None))) > 0.95
     assert run.losses[-1] < run.losses[0] and not run.model.training
 
 
@@ -40,22 +40,6 @@ def test_repeats_with_its_seed():
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 
-def test_what_a_change_draws_leaves_the_order_of_the_images():
-    orders = []
-    for draws in (0, 3):
-        seen = []
-
-        def change(model, x_BCHW, labels_B, drawn, seen=seen, draws=draws):
-            torch.rand(draws, generator=drawn)
-            seen.append(x_BCHW.clone())
-            return x_BCHW, labels_B
-
-        train(network(), stripes(60), Recipe(3, 20), change=change)
-        orders.append(torch.cat(seen))
-    assert len(orders[0]) == 180 and torch.equal(*orders)
-    assert not torch.equal(orders[0][:60], orders[0][60:120])  # each epoch has its own
-
-
 def test_the_rate_is_halved_in_the_last_third(monkeypatch):
     rates, step = [], torch.optim.Adam.step
 
@@ -64,32 +48,23 @@ def test_the_rate_is_halved_in_the_last_third(monkeypatch):
         return step(self, *given, **more)
 
     monkeypatch.setattr(torch.optim.Adam, "step", noted)
-    train(network(), stripes(20), Recipe(6, 20, 0.004))
-    assert rates == [0.004] * 4 + [0.002] * 2
+    train(network(), stripes(20), Recipe(5, 10, 0.004))
+    assert rates == [0.004] * 8 + [0.002] * 2  # the fourth epoch, in which it begins, is whole
 
 
 def test_training_attacks_take_steps_of_two_and_a_half_budgets_over_all(monkeypatch):
     asked = []
-    noted = lambda *given: asked.append(given[3:6]) or ascend(*given)  # noqa: E731
+    noted = lambda *given: asked.append(given) or ascend(*given)  # noqa: E731
     monkeypatch.setattr("frequency_training.ascend", noted)
-    model, (images, labels) = network(), stripes(4).whole()
+    model, (images, labels) = network(), stripes(4).at(slice(None))
     adversarial(0.1, 5)(model, images, labels, torch.Generator().manual_seed(0))
-    assert asked == [(0.1, pytest.approx(0.05), 5)]
-
-
-def test_calls_after_each_epoch_with_a_model_that_infers():
-    told = []
-    train(
-        network(),
-        stripes(40),
-        Recipe(3, 20),
-        at_epoch=lambda e, m: told.append((e, m.training)),
-    )
-    assert told == [(1, False), (2, False), (3, False)]
+    ((attacked, x, y, *sizes, _),) = asked
+    assert attacked is model and torch.equal(x, images) and torch.equal(y, labels)
+    assert sizes == [0.1, pytest.approx(0.05), 5]
 
 
 def test_an_attacked_batch_is_new_within_the_ball_and_leaves_the_mode():
-    model, (images, labels) = network(norm=True).train(), stripes(20).whole()
+    model, (images, labels) = network(norm=True).train(), stripes(20).at(slice(None))
     before = model.features[1].running_mean.clone()
     drawn = torch.Generator().manual_seed(0)
     changed, targets = adversarial(0.1, 2)(model, images, labels, drawn)
@@ -106,27 +81,50 @@ def test_mixup_mixes_images_and_targets_with_the_same_weights():
     torch.testing.assert_close(targets.sum(1), torch.ones(4))
 
 
-def test_a_penalty_is_part_of_the_loss():
+def test_a_recipe_s_penalty_is_part_of_the_loss():
     free, held = (
-        train(network(), stripes(), Recipe(2, 20), penalty=penalty).model
-        for penalty in (None, roughness_penalty(100.0))
+        train(network(), stripes(), Recipe(2, 20, penalty=penalty)).model
+        for penalty in (0.0, 100.0)
     )
     steps = [first_kernels(model).diff(dim=-1).square().mean() for model in (free, held)]
     assert steps[1] < steps[0]
 
 
-def test_bytes_become_numbers_between_zero_and_one():
-    images, labels = Images(
-        torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8), torch.tensor([3])
-    ).whole()
-    torch.testing.assert_close(images, torch.tensor([[[[0, 0.2, 1]]]]))
-    assert labels.tolist() == [3]
+def test_a_recipe_changes_its_batches_as_it_says():
+    """Attacked ones move by epsilon, stretched ones reach one, mixed ones have two labels."""
+    model, (images, labels) = network(), stripes(20).at(slice(None))
+    images, drawn = 0.2 + 0.6 * images, torch.Generator().manual_seed(0)
+    assert Recipe().change is None
+    attacked, targets = Recipe(epsilon=0.1).change(model, images, labels, drawn)
+    assert (attacked - images).abs().max().item() == pytest.approx(0.1, abs=1e-6)
+    assert targets.equal(labels)
+    stretched, targets = Recipe(stretched=True).change(model, images, labels, drawn)
+    assert stretched.amax((1, 2, 3)).tolist() == [1] * 20 and targets.equal(labels)
+    _, targets = Recipe(mixed=True).change(model, images, labels, drawn)
+    assert ((targets > 0).sum(1) == 2).any()
 
 
-def test_refuses_a_batch_beyond_the_set_and_a_loss_that_is_no_number():
-    with pytest.raises(ValueError, match="a batch of 41; between 1 and 40"):
-        train(network(), stripes(40), Recipe(1, 41))
-    with pytest.raises(FloatingPointError, match="is not finite"):
-        train(
-            network(), stripes(40), Recipe(1, 20), penalty=lambda model: torch.tensor(torch.nan)
-        )
+def test_a_recipe_s_attack_takes_two_steps(monkeypatch):
+    asked = []
+    noted = lambda *given: asked.append(given[3:6]) or ascend(*given)  # noqa: E731
+    monkeypatch.setattr("frequency_training.ascend", noted)
+    batch = stripes(4).at(slice(None))
+    Recipe(epsilon=0.1).change(network(), *batch, torch.Generator().manual_seed(0))
+    assert asked == [(0.1, pytest.approx(0.125), 2)]
+
+
+def test_mixup_s_weights_are_spread_over_all_shares():
+    ones, labels = torch.ones(2000, 1, 1, 1), torch.zeros(2000, dtype=torch.long)
+    ones[1000:], labels[1000:] = 0, 1
+    changed, _ = mixed(2)(None, ones, labels, torch.Generator().manual_seed(0))
+    between = changed[(changed > 1e-6) & (changed < 1 - 1e-6)]  # mixed with the other kind
+    # a thousand uniform numbers: each tenth has some hundred, 9.5 is its standard error
+    tenths = (between * 10).long().bincount(minlength=10) / len(between)
+    assert tenths.tolist() == pytest.approx([0.1] * 10, abs=0.04)
+
+
+def test_a_run_ends_with_a_model_that_infers_and_takes_another_change():
+    seen = []
+    change = lambda model, x, y, drawn: seen.append(len(x)) or (x, y)  # noqa: E731
+    run = train(network(norm=True), stripes(40), Recipe(1, 20, mixed=True), change=change)
+    assert seen == [20, 20] and not run.model.training

@@ -32,6 +32,13 @@ def test_roughness_in_closed_form():
     assert roughness(noise(2000, 1, 5, 5)).item() == pytest.approx(2, abs=0.1)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_steps_down_and_steps_across_count_alike(turned):
+    """Stripes: of 2 · 4 · 3 pairs of neighbours half differ by two."""
+    stripes = (1.0 - 2 * (torch.arange(4) % 2)).double().expand(1, 1, 4, 4)
+    assert roughness(stripes.mT if turned else stripes).item() == pytest.approx(2)
+
+
 def test_roughness_does_not_see_the_scale():
     kernels = noise(4, 2, 3, 3)
     assert roughness(100 * kernels).item() == pytest.approx(roughness(kernels).item())

@@ -6,9 +6,8 @@ and volume; each side's batch is tried first, and its best is raced. *Everything
 network* hands both a function that copies what it gets three times. Both take the largest class
 in our way: PyTorch's argmax over the first axis is so slow on a CPU that it would decide the
 race. What MONAI's users get, its `AsDiscrete(argmax=True)`, is timed beside it.
-
-Memory is that of the benchmark's own sizes, 128³ windows in the volume of case_00037. The
-benchmark's whole way at 128³ is run once on the test case: same classes, windows, seconds.
+Memory is that of 128³ windows in the volume of case_00037; the whole way at 128³ is run once on
+the test case: same classes, windows, seconds.
 """
 
 import argparse
@@ -239,8 +238,10 @@ def ask_loadgen(receipt, network, cases: list, seconds: float) -> None:
         answer(index)
     rate = 1.5 * len(cases) / (perf_counter() - began)
     ask = partial(scenarios.by_loadgen, answer=answer, library=len(cases), seconds=seconds)
-    single = ask("SingleStream", least=least[0])
-    offline = ask("Offline", least=least[1], per_second=rate)
+    single, offline = (
+        ask(name, least=each, per_second=rate)
+        for name, each in zip(("SingleStream", "Offline"), least, strict=True)
+    )
     valid = single.valid and offline.valid
     check.that(valid or seconds <= 5, "LoadGen calls both runs valid, or it is a trial")
     receipt.sizes(loadgen_seconds=seconds, loadgen_single=single.answered)

@@ -93,8 +93,9 @@ def by_loadgen(scenario, answer, library, least, seconds, per_second=0.0) -> Out
     seconds=10)`.
 
     `answer(index)` gives a volume's classes as bytes; the library lies in memory before the
-    clock starts. `per_second` is a rate that Offline will not exceed: so many volumes are asked
-    for at once that they last for `seconds`; with too few LoadGen calls the run invalid.
+    clock starts. `per_second` is a rate that answers will not exceed: with whole permutations
+    LoadGen fixes how many it asks for before it begins, so many that they last for `seconds`.
+    With too few it calls the run invalid; what a rate far too high asks for takes hours.
     ValueError for another scenario, or where LoadGen is missing.
     """
     if scenario not in ("SingleStream", "Offline") or not available():
@@ -108,8 +109,9 @@ def by_loadgen(scenario, answer, library, least, seconds, per_second=0.0) -> Out
     settings.mode = lg.TestMode.PerformanceOnly
     settings.min_query_count, settings.min_duration_ms = least, int(1000 * seconds)
     settings.sample_concatenate_permutation = True
-    settings.single_stream_expected_latency_ns = 1_000_000  # so that enough queries lie ready
-    settings.offline_expected_qps = max(per_second, least / max(1.0, seconds))
+    rate = max(per_second, least / max(1.0, seconds))
+    settings.single_stream_expected_latency_ns = int(1e9 / rate)
+    settings.offline_expected_qps = rate
     answered = []
 
     def asked(samples):

@@ -1,5 +1,7 @@
 """The scenarios' rules, and LoadGen's own answer where it is installed."""
 
+import time
+
 import loadgen_scenarios as ls
 import pytest
 
@@ -97,3 +99,11 @@ def test_loadgen_asks_whole_permutations(scenario):
     found = ls.by_loadgen(scenario, answer, 3, least=6, seconds=0.01)
     assert found.answered == len(asked) >= 6 and sorted(asked[:3]) == [0, 1, 2]
     assert (found.latency_s is None) == (scenario == "Offline")
+
+
+@pytest.mark.skipif(not ls.available(), reason="needs mlcommons-loadgen")
+@pytest.mark.parametrize("scenario", ["SingleStream", "Offline"])
+def test_loadgen_ends_soon_after_its_time(scenario):
+    answer = lambda index: time.sleep(0.02) or b"x"  # noqa: E731
+    found = ls.by_loadgen(scenario, answer, 3, least=6, seconds=1.0, per_second=75)
+    assert found.valid and 50 <= found.answered <= 240

@@ -1,2 +1,1 @@
-"""Gates on what chapters and pages say: `notebooks` (the file and its cells), `cards`, `acts`, `said` (alt texts,
-numbers, comparisons)."""
+"""Gates on what chapters and pages say: `notebooks` (files, cells), `cards`, `acts`, `said` (texts and numbers)."""

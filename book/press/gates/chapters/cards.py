@@ -113,7 +113,7 @@ def _run(chapter: Chapter, claim: dict, known: Callable[[str], bool]) -> Iterato
     files = {path: read_json(path) for path in (chapter.root / "data/receipts" / chapter.stem).glob("*.json")}
     own = [one["metrics"] for path, one in files.items() if asked and _records.run_name(path, one) == asked]
     held = any(metric in metrics for metrics in own)
-    if asked and not own and not known(re.sub(r"-\d+$", "", asked)):
+    if asked and not own and not any(map(known, (name := re.sub(r"-\d+$", "", asked), name.replace("-", "_")))):
         yield f"no race or study of the chapter is named {asked!r}"
     if own and not held and not awaits:
         yield f"no committed receipt of {asked!r} has {metric!r}; `awaits` says why, or `run` names another"

@@ -175,7 +175,7 @@ def shown(repository: Repository) -> Iterator[tuple]:
             unread = [one for one in own if not any(fnmatchcase(name, k) for k in kept for name in (one, of + one))]
             if unread:
                 yield path, f"read by no page ({len(unread)}): {', '.join(sorted(unread))}"
-        for one in kept:
+        for one in kept if recorded_names else ():  # nothing recorded yet: nothing is known of what is kept
             if not any(fnmatchcase(name, one) for name in recorded_names):
                 yield chapter.card_path, f"kept: no receipt holds {one}"
 

@@ -122,8 +122,7 @@ def _book(html: Path, folder: Path) -> None:
 
 def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, whole: bool) -> list[str]:
     """The data sets that are left to the first run; the registry and the others' verified files are now in the folder,
-    the smallest set first, one of `MANY_FILES` as one archive. Left are, unless `whole`: what cannot be had now, has no
-    place, or may not be passed on."""
+    smallest first, one of `MANY_FILES` as an archive. Left: what cannot be had, has no place, may not be passed on."""
     shutil.copytree(repository.root / "data", folder / "data")
     sizes = {name: repository.megabytes([name]) for chapter in chapters for name in chapter.card.get("data") or []}
     private = unlicensed(repository)
@@ -196,8 +195,7 @@ def _bytes(folder: Path) -> int:
 
 
 def pack(folder: Path, target: Path, base: Path | None = None) -> None:
-    """Write the folder as a zip, whole or not at all; the same files give the same bytes. Its names begin below `base`,
-    else with the folder's own."""
+    """Write the folder as a zip, whole or not at all; same files, same bytes; its names begin below `base`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_suffix(".part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:

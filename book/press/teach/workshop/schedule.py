@@ -29,8 +29,7 @@ TASKS = (  # for the time that is left, the most minutes of each
 
 
 class Block(NamedTuple):
-    """One line of the timetable; `kind` is frame, guess, section, exercise, break or task. `acts`: what everyone does
-    within its minutes, (words, minutes)."""
+    """One line of the timetable; `kind` is frame, guess, section, exercise, break or task. `acts`: (words, minutes)."""
 
     kind: str
     title: str
@@ -161,8 +160,7 @@ def _pauses(minutes: int) -> list[Block]:
 
 
 def _with_breaks(blocks: list[Block], pauses: list[Block]) -> list[Block]:
-    """The blocks with the breaks between them, each where it parts the time most evenly, none before the last minute
-    or two of something."""
+    """The blocks with the breaks between them, each where it parts the time most evenly, none just before an end."""
     share, made, done, left = _length(blocks) / (len(pauses) + 1), [], 0.0, list(pauses)
     for block in blocks:
         due = share * (len(pauses) - len(left) + 1)

@@ -1,7 +1,6 @@
 """The set-associative cache of embeddings on a device: plain (`reference`) and vectorised."""
 
-from .hashing import mix
-from .reference import ReferenceCache
+from .reference import ReferenceCache, mix
 from .set_associative import SLAB, DeviceCache, Query
 
 __all__ = ["SLAB", "DeviceCache", "Query", "ReferenceCache", "mix"]

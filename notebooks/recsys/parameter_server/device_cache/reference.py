@@ -7,9 +7,22 @@ key's set is its hash's, its first slab its remainder. What differs is said in
 
 from collections import Counter
 
-from .hashing import mix
-
 SLAB = 32
+FIRST, SECOND = -0xAE502812AA7333, -0x3B314601E57A13AD  # Murmur3's constants, signed
+
+
+def mix(keys):
+    """Murmur3's 64-bit mix of each key, int64; for tensors and for Python's ints.
+
+        mix(torch.tensor([1]))    # tensor([-5451962507482445012])
+
+    torch shifts the sign in from the left, so the shifted words are masked.
+    """
+    for factor in (FIRST, SECOND):
+        keys = (keys ^ (keys >> 33) & 0x7FFFFFFF) * factor
+        if isinstance(keys, int):  # tensors wrap around by themselves
+            keys = (keys + 2**63) % 2**64 - 2**63
+    return keys ^ (keys >> 33) & 0x7FFFFFFF
 
 
 class ReferenceCache:
@@ -17,7 +30,7 @@ class ReferenceCache:
 
     def __init__(self, capacity, slabs=2):
         self.slabs, self.sets = slabs, -(-capacity // (slabs * SLAB))
-        self.now, self.slabs_read = 0, 0
+        self.now = 0
         self.slots = {}  # (set, slab, place) -> [key, counter, vector]
 
     def places(self, key):
@@ -30,7 +43,6 @@ class ReferenceCache:
     def find(self, key):
         """The place of a key, or None: the search ends after a slab with an empty slot."""
         for at in self.places(key):
-            self.slabs_read += at[2] == 0
             if at in self.slots and self.slots[at][0] == key:
                 return at
             if at[2] == SLAB - 1 and any(

@@ -1,12 +1,15 @@
 """The vectorised cache equals the loops, call by call; its laws; and what it refuses."""
 
+import threading
+import time
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from . import DeviceCache, ReferenceCache, mix
-from .set_associative import EMPTY
+from .set_associative import EMPTY, PART
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 
@@ -69,26 +72,28 @@ def test_the_mix_is_murmurs():
     assert mix(torch.tensor([0, 1, -5])).tolist() == [0, mix(1), mix(-5)]
 
 
-def test_a_search_ends_at_a_slab_with_an_empty_slot():
+def test_a_right_guess_needs_no_search_and_a_search_mends_it(monkeypatch):
+    searched, search = [], DeviceCache._search
+    watched = lambda *a: searched.append(len(a[1])) or search(*a)  # noqa: E731
+    monkeypatch.setattr(DeviceCache, "_search", watched)
     cache = filled(torch.arange(5))
-    cache.slabs_read = 0
-    cache.query(torch.arange(100, 110))
-    assert cache.slabs_read == 10
-    full = filled(torch.arange(64))
-    full.slabs_read = 0
-    full.query(torch.arange(100, 110))
-    assert full.slabs_read == 20
-
-
-def test_a_right_guess_reads_no_slab():
-    cache = filled(torch.arange(5))
-    cache.slabs_read = 0
-    assert len(cache.query(torch.arange(5)).missing) == 0 and cache.slabs_read == 0
+    searched.clear()
+    cache.query(torch.arange(5))
+    assert not searched
     cache.guesses[:] = 63
+    assert len(cache.query(torch.arange(5)).missing) == 0 and searched == [5]
     cache.query(torch.arange(5))
-    assert cache.slabs_read == 5
-    cache.query(torch.arange(5))
-    assert cache.slabs_read == 5, "a search mends the guess"
+    assert searched == [5]
+
+
+def test_a_query_counts_distinct_present_keys_and_names_all_absent_places():
+    cache = filled(torch.arange(5))
+    found = cache.query(torch.tensor([4, 9, 4, 0, 9, 7, 0, 0]))
+    assert found.present == 2 and found.missing.tolist() == [1, 4, 5]
+    assert found.vectors[:, 0].tolist() == [4, 0, 4, 0, 0, 0, 0, 0]
+    assert cache.query(torch.tensor([9, 9])).present == 0
+    assert cache.query(torch.arange(5)).present == 5
+    assert cache.query(torch.zeros(0, dtype=torch.int64)).present == 0
 
 
 def test_a_full_set_loses_its_least_recent_key():
@@ -136,6 +141,71 @@ def test_no_keys_are_no_work():
     cache.replace(none, torch.zeros(0, 3))
     cache.update(none, torch.zeros(0, 3))
     assert sorted(cache.dump().tolist()) == [0, 1, 2]
+
+
+def test_a_hit_comes_between_the_rows_of_a_large_update(monkeypatch):
+    """Each part takes 10 ms here, all of them 0.6 s: a hit waits for one or two."""
+    cache, locate, writer = filled(torch.arange(64)), DeviceCache.locate, []
+
+    def slow(self, keys):
+        time.sleep(0.01 * (threading.current_thread() in writer))
+        return locate(self, keys)
+
+    monkeypatch.setattr(DeviceCache, "locate", slow)
+    keys = torch.arange(60 * PART)
+    writer.append(threading.Thread(target=cache.update, args=(keys, vectors(keys, 1))))
+    writer[0].start()
+    waits = []
+    while writer[0].is_alive() and len(waits) < 6:
+        began = time.perf_counter()
+        cache.query(torch.arange(64))
+        waits.append(time.perf_counter() - began)
+    assert writer[0].is_alive(), "the hits were there before the update was through"
+    assert len(waits) == 6 and sorted(waits)[3] < 0.15
+    writer[0].join()
+    assert torch.equal(cache.query(torch.arange(64)).vectors, vectors(torch.arange(64), 1))
+
+
+def test_no_hit_sees_a_torn_row_or_another_keys():
+    """While rows are rewritten and keys evict each other in one set."""
+    cache, keys, done, wrong = DeviceCache(64, 256), torch.arange(200), threading.Event(), []
+
+    def rewrite():
+        rng = torch.Generator().manual_seed(0)
+        for version in range(60):
+            some = torch.randperm(200, generator=rng)[:64]
+            cache.query(some[:9])
+            cache.replace(some, vectors(some, version % 8, 256))
+            cache.update(some, vectors(some, (version + 1) % 8, 256))
+        done.set()
+
+    writer = threading.Thread(target=rewrite)
+    writer.start()
+    while not done.is_set():
+        found = cache.query(keys)
+        there = torch.ones(200, dtype=torch.bool)
+        there[found.missing] = False
+        got = found.vectors[there]
+        off = (got != got[:, :1]).any(1) | (got[:, 0] % 1000 != keys[there])
+        wrong.append(int(off.sum()))
+    writer.join()
+    assert len(wrong) > 5 and not any(wrong)
+
+
+def test_a_cache_that_forgets_has_nothing_and_takes_new_keys():
+    cache = filled(torch.arange(40))
+    cache.clear()
+    assert len(cache.dump()) == 0 and len(cache.query(torch.arange(40)).missing) == 40
+    cache.replace(torch.arange(64), vectors(torch.arange(64), 3))
+    assert cache.query(torch.arange(64)).vectors[:, 0].tolist() == [
+        3000.0 + k for k in range(64)
+    ]
+
+
+def test_what_overflows_the_caches_dtype_is_refused():
+    cache = DeviceCache(64, 2, dtype=torch.float16)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        cache.replace(torch.tensor([1]), torch.full((1, 2), 70_000.0))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -3,11 +3,10 @@
     make race CHAPTERS=recsys/parameter_server BENCH=serving
 
 It runs in the environment of the card's peers. Under NumPy 2 that server answers with the right
-shape and no data, so this file refuses it. The wheel
-holds the Python backend. The three ways of the page are three models of one server, each of two
-instances with a dense part of its own. Those of the hierarchy share one cache of 10 %; the
-threshold is 1.0, so every request waits for what it lacks. The law is the article's, solved for
-this table. Every answer is compared with the model's own.
+shape and no data, so this file refuses it. The page's three ways are models of one server, each
+of two instances with a dense part of its own. Those of the hierarchy share one cache of 10 %;
+the threshold is 1.0, so every request waits for what it lacks. The law is the article's, solved
+for this table. Every answer is compared with the model's own.
 """
 
 import argparse
@@ -19,6 +18,7 @@ import socket
 import sysconfig
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +28,7 @@ from helpers import bench, check, device, receipts
 from storage_tiers import InProcess, Rocks
 
 from .click_world import ClickWorld
-from .dlrm import Dlrm
-from .ways import all_on_cpu, hierarchy, tables_on_cpu
+from .dlrm import Dlrm, all_on_cpu, hierarchy, tables_on_cpu
 
 BATCHES = (1, 4, 16, 64, 256, 1024)
 OTHERS = {"all_on_cpu": "cpu_ms", "tables_on_cpu": "tables_ms"}
@@ -44,13 +43,12 @@ def triton_of(models, world):
     from pytriton.model_config import ModelConfig, Tensor
     from pytriton.triton import Triton, TritonConfig
 
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
     names = ("http", "grpc", "metrics")
-    told = {f"{name}_port": port for name, port in zip(names, ports, strict=True)}
-    told |= {f"{name}_address": "127.0.0.1" for name in names}
+    told = {f"{name}_address": "127.0.0.1" for name in names}
+    with contextlib.ExitStack() as held:
+        for name in names:
+            port = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+            told[f"{name}_port"] = port
     inputs = [Tensor(name="numbers", dtype=np.float32, shape=(world.numbers,))]
     inputs += [Tensor(name="keys", dtype=np.int64, shape=(world.features,))]
     outputs = [Tensor(name="chance", dtype=np.float32, shape=(1,))]
@@ -60,7 +58,7 @@ def triton_of(models, world):
             served = [_served(one) for one in scores]
             triton.bind(name, served, inputs, outputs, config=most)
         triton.run()
-        yield f"127.0.0.1:{ports[0]}"
+        yield f"127.0.0.1:{told['http_port']}"
 
 
 def _served(score):
@@ -85,9 +83,7 @@ def measured(address, world, table, truth, rounds):
     ends = time.monotonic() + 120
     while len(table.cache.dump()) < 0.95 * table.cache.capacity and time.monotonic() < ends:
         ask("hierarchy", max(BATCHES))  # until the cache is full
-    columns = {
-        name: [] for name in ("batch", "latency_ms", "p99_ms", "hit_rate", *OTHERS.values())
-    }
+    columns = collections.defaultdict(list)
     for many in BATCHES:
         for _ in range(5):
             ask("hierarchy", many)
@@ -97,9 +93,10 @@ def measured(address, world, table, truth, rounds):
                 took[name].append(ask(name, many))
         keys, hits = (table.counts[name] - before[name] for name in ("keys", "hits"))
         own = took["hierarchy"]
-        row = (many, np.median(own), np.percentile(own, 99), hits / keys)
-        row += tuple(np.median(took[name]) for name in OTHERS)
-        for name, value in zip(columns, row, strict=True):
+        row = {"batch": many, "latency_ms": np.median(own), "p99_ms": np.percentile(own, 99)}
+        row |= {"hit_rate": hits / keys}
+        row |= {short: np.median(took[name]) for name, short in OTHERS.items()}
+        for name, value in row.items():
             columns[name].append(float(value))
     line.close()
     return columns, own
@@ -125,7 +122,7 @@ def main(arguments=None):
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--categories", type=int, default=25_000, help="of each feature")
     options = parser.parse_args(arguments)
-    if int(np.__version__.split(".")[0]) > 1 or not _there():
+    if int(np.__version__.split(".")[0]) > 1 or not find_spec("pytriton"):
         return print("left out: it needs pytriton and NumPy below 2 (see the text at the top)")
     torch.set_num_threads(options.threads)
     hot = max(1, round(options.categories * 305 / 188_000))
@@ -140,9 +137,7 @@ def main(arguments=None):
         tier = stack.enter_context(Rocks(Path(folder, "db"), {"dlrm.all": 64}))
         tier.load("dlrm.all", np.arange(world.rows), model.table.weight.numpy())
         server = stack.enter_context(ParameterServer(tier, InProcess(world.rows // 4)))
-        table = server.deploy(
-            "dlrm.all", cache_rows=world.rows // 10, threshold=1.0, device=where.device
-        )
+        table = server.deploy("dlrm.all", cache_rows=world.rows // 10, device=where.device)
         weight = model.table.weight
         models = {
             "hierarchy": [hierarchy(model, table) for _ in range(2)],
@@ -158,14 +153,6 @@ def main(arguments=None):
     for row in zip(*columns.values(), strict=True):
         print(dict(zip(columns, row, strict=True)))
     print(receipt.write(name="serving"))
-
-
-def _there():
-    try:
-        import pytriton  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ Shapes: `B` samples, `F` features, `D` numbers.
 import numpy as np
 import torch
 from embedding_hierarchy import PowerLaw
+from scipy.stats import rankdata
 
 
 class ClickWorld:
@@ -44,7 +45,5 @@ def auc(scores, clicked):
     scores, clicked = np.asarray(scores, np.float64), np.asarray(clicked) > 0.5
     if clicked.all() or not clicked.any():
         raise ValueError("an AUC needs clicks and non-clicks; one kind alone came")
-    values, at, count = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (count.cumsum() - (count - 1) / 2)[at]
-    ones = clicked.sum()
+    ones, ranks = clicked.sum(), rankdata(scores)
     return float((ranks[clicked].sum() - ones * (ones + 1) / 2) / (ones * (~clicked).sum()))

@@ -1,12 +1,17 @@
 """DLRM (Naumov et al. 2019): numbers through one network, categories as vectors, products
-of all pairs, and a second network on top.
+of all pairs, and a second network on top. And the three ways of the article to serve it: each
+returns `score(numbers_BD, keys_BF)`, the chances of a click (B,), on the CPU. The dense part is
+copied, a worker shares it with nobody; tables and caches are shared.
 
 Shapes: `B` samples, `F` features, `D` numbers, `W` width.
 """
 
+import copy
+
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits, embedding
 
 
 class Dense(nn.Module):
@@ -54,29 +59,52 @@ def train(world, samples, width=16, batch=512, seed=0, rate=0.03, device="cpu"):
 
 
 def learned(world, batches, width=16, seed=0, rate=0.03, device="cpu"):
-    """A Dlrm after one pass over batches of (numbers, keys, clicked); rows in none of them are
-    zero.
+    """A Dlrm after one pass of Adagrad over batches of (numbers, keys, clicked).
 
-    Adagrad (Duchi et al. 2011); of the table only the rows that a batch touched move.
+    Rows of the table that are in none of them are zero.
     """
     torch.manual_seed(seed)
     model = Dlrm(world, width).to(device)
-    table, parts = model.table.weight.detach(), list(model.dense.parameters())
-    sums = [torch.full_like(part, 1e-6) for part in (*parts, table[:, :1])]
-    seen = torch.zeros(world.rows, dtype=torch.bool, device=device)
-    for one_batch in batches:
-        numbers, keys, clicked = (one.to(device) for one in one_batch)
-        rows, places = torch.unique(keys, return_inverse=True)
-        vectors = table[rows].requires_grad_()
-        odds = model.dense(numbers, vectors[places])
-        loss = nn.functional.binary_cross_entropy_with_logits(odds, clicked, reduction="sum")
-        *slopes, slope = torch.autograd.grad(loss, [*parts, vectors])
-        with torch.no_grad():
-            for part, total, one in zip(parts, sums, slopes, strict=False):
-                total += one**2
-                part -= rate * one / total.sqrt()
-            sums[-1][rows] += (slope**2).mean(1, keepdim=True)
-            table[rows] -= rate * slope / sums[-1][rows].sqrt()
-        seen[rows] = True
-    table[~seen] = 0
-    return model.eval().requires_grad_(False)
+    optimizer = torch.optim.Adagrad(model.parameters(), rate)
+    unseen = torch.ones(world.rows, dtype=torch.bool, device=device)
+    for batch in batches:
+        numbers, keys, clicked = (one.to(device) for one in batch)
+        odds = model(numbers, keys)
+        loss = binary_cross_entropy_with_logits(odds, clicked, reduction="sum")
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        unseen[keys.flatten()] = False
+    model.eval().requires_grad_(False)
+    model.table.weight[unseen] = 0
+    return model
+
+
+def all_on_cpu(model, weight):
+    """Tables and dense part with the CPU. `weight`: the table (rows, W), on the CPU."""
+    return tables_on_cpu(model, weight, "cpu")
+
+
+def tables_on_cpu(model, weight, device):
+    """The table with the CPU, the dense part on the device: vectors cross the link."""
+    return _worker(model, device, lambda keys_BF: embedding(keys_BF, weight))
+
+
+def hierarchy(model, table):
+    """Hot vectors in the device's cache, the others below: `table` is an `EmbeddingTable`."""
+
+    def vectors_of(keys_BF):
+        return table.lookup(keys_BF.flatten()).view(*keys_BF.shape, -1)
+
+    return _worker(model, table.cache.device, vectors_of)
+
+
+def _worker(model, device, vectors_of):
+    dense = copy.deepcopy(model.dense).to(device)
+
+    @torch.inference_mode()
+    def score(numbers_BD, keys_BF):
+        vectors_BFW = vectors_of(keys_BF).to(device)
+        return torch.sigmoid(dense(numbers_BD.to(device), vectors_BFW)).cpu()
+
+    return score

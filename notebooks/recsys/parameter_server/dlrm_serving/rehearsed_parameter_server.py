@@ -14,15 +14,10 @@ METRICS = {"device_bandwidth": ("copy", lambda sizes: 2 * COPIED)}
 
 
 def ours(sizes, device):
-    """The distinct keys of a request, all of them hits, found and gathered in the cache"""
+    """The keys of a request, all of them hits, found and gathered in the cache"""
     cache, keys = _ready(sizes, device)
     keys = keys.to(device)
-
-    def lookup():
-        distinct, places = torch.unique(keys, return_inverse=True)
-        return cache.vectors_SW.index_select(0, cache.touch(distinct)[places])
-
-    return lookup
+    return lambda: cache.vectors_SW.index_select(0, cache.locate(keys)[0])
 
 
 def copy(sizes, device):

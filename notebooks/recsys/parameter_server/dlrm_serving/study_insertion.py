@@ -10,8 +10,8 @@ are samples, by their drawn numbers.
 """
 
 import tempfile
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,35 +20,24 @@ from helpers.study import Arm, Metric, Outcome, Part, Study
 from storage_tiers import InProcess, Rocks
 
 from .click_world import ClickWorld, auc
-from .dlrm import learned
-from .ways import hierarchy
+from .dlrm import hierarchy, learned
 
 EARLY, BATCH, LEARN = 640, 32, 512  # samples: judged cold, of a request, of a step
 WAITS = {"never_wait": 0.0, "at_70": 0.7, "always_wait": 1.1}  # below which hit rate
 
 
-class Log(NamedTuple):
-    """A world, and samples of it: numbers, keys, clicks."""
-
-    world: ClickWorld
-    numbers: torch.Tensor
-    keys: torch.Tensor
-    clicked: torch.Tensor
+Log = namedtuple("Log", "world numbers keys clicked")  # a world, and samples of it
 
 
 def parts(seed, sizes):
     """What a world's model learns from, and the requests that it is asked."""
     world = ClickWorld(seed=seed)
     streams = {"train": (1, sizes["samples"]), "test": (2, sizes["served"])}
-    return {
-        name: part(Log(world, *world.draw(count, np.random.default_rng([seed, stream]))))
-        for name, (stream, count) in streams.items()
-    }
-
-
-def part(log):
-    """A log with its units."""
-    return Part(log, [row.tobytes() for row in log.numbers.numpy()])
+    made = {}
+    for name, (stream, count) in streams.items():
+        log = Log(world, *world.draw(count, np.random.default_rng([seed, stream])))
+        made[name] = Part(log, [row.tobytes() for row in log.numbers.numpy()])
+    return made
 
 
 def fit(job):

@@ -10,8 +10,7 @@ from embedding_hierarchy import ParameterServer
 from storage_tiers import Rocks
 
 from . import ClickWorld, auc, hierarchy, tables_on_cpu, train
-from .dlrm import Dense
-from .ways import all_on_cpu
+from .dlrm import Dense, all_on_cpu
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 

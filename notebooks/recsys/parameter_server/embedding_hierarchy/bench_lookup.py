@@ -4,19 +4,21 @@
     python -m embedding_hierarchy.bench_lookup --rounds 3 --rows 200000
 
 A memory budget holds the vectors of a third of the table. The hierarchy has it for its cache,
-with keys, counters and guesses, and for RocksDB's blocks below it; Redis alone as `maxmemory`
-beyond what it takes without a key; RocksDB alone for its blocks. Hot keys are so few that all
-three hold them, 65 % of the hierarchy's slots. Of each request's keys 95 % are hot, drawn
-evenly, 5 % are others: no cache has an easy part. Redis answers for what it holds and is not
-asked for the rest elsewhere, which is in its favour. Files lie in the page cache, which counts
-as nobody's. Two contestants have the whole table in memory, as the limit: a gather from
-`np.memmap`, and `torch.nn.EmbeddingBag`. All answers are compared before the clock starts.
+with 28 bytes a slot beside the vector, for the index of its packed file, and for RocksDB's
+blocks; Redis alone as `maxmemory` beyond what it takes without a key; RocksDB alone for its
+blocks. Hot keys are so few that all three hold them, 65 % of the hierarchy's slots. Of each
+request's keys 95 % are hot, drawn evenly, 5 % are others: no cache has an easy part. Redis
+answers for what it holds and is not asked for the rest elsewhere, which is in its favour. Files
+lie in the page cache, which counts as nobody's. Two contestants have the whole table in memory,
+as the limit: a gather from `np.memmap`, and `torch.nn.EmbeddingBag`. All answers are compared
+before the clock starts; requests of hits alone say what misses cost.
 """
 
 import argparse
 import contextlib
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -29,15 +31,15 @@ from .parameter_server import ParameterServer
 
 HITS, HOT = 0.95, 0.65  # share of a request's keys that are hot; hot keys for each slot
 BELOW = 32  # of the hierarchy's budget one part in so many is for RocksDB's blocks
-HITS_ALONE = "hierarchy, hits alone"  # the same table, asked for hot keys: what misses cost
-CALL, TABLE = 16, "bench.all"  # requests in a timed call
+ALONE = ", hits alone"  # the same contestant, asked for hot keys
+CALL, CHECKED, TABLE = 16, 3, "bench.all"  # requests in a timed call; compared before
 
 
 class Field:
     """Table, requests and contestants: `with Field(rows=…, width=…, calls=…) as field`.
 
     `calls`: of each contestant, so that no request comes twice: a race takes its rounds and
-    two.
+    two, and one is for the check and the parts of a request.
     """
 
     def __init__(self, rows=1_000_000, width=128, keys=4096, share=1 / 3, calls=8, seed=0):
@@ -45,8 +47,9 @@ class Field:
         self.table = rng.standard_normal((rows, width), np.float32)
         self.order = rng.permutation(rows)
         self.budget = int(rows * share) * width * 4
-        # all that the hierarchy holds: vectors, 24 bytes a slot, and RocksDB's blocks
-        self.slots = self.budget * (BELOW - 1) // BELOW // (4 * width + 24)
+        # all that the hierarchy holds: RocksDB's blocks, the index, vectors, 28 bytes a slot
+        left = self.budget * (BELOW - 1) // BELOW - 8 * rows
+        self.slots = left // (4 * width + 28)
         hot, cold = np.split(self.order, [int(self.slots * HOT)])
         many = round(keys * HITS)
         self.requests = []
@@ -60,12 +63,17 @@ class Field:
 
     def __enter__(self):
         folder = Path(self.lines.enter_context(tempfile.TemporaryDirectory()))
-        self.ways = {"memmap": self._memmap(folder), "EmbeddingBag": self._bag()}
-        self.ways |= {
-            "RocksDB alone": self._rocks(folder),
-            "hierarchy": self._hierarchy(folder),
+        self.table.tofile(folder / "table.f32")
+        mapped = np.memmap(folder / "table.f32", np.float32, "r", shape=self.table.shape)
+        bag = torch.nn.EmbeddingBag.from_pretrained(torch.from_numpy(self.table), mode="sum")
+        alone = self._tier(folder / "alone", self.budget, packed=False)
+        self.ways = {
+            "memmap": lambda keys: mapped[keys],
+            "EmbeddingBag": lambda keys: bag(torch.from_numpy(keys)[:, None]),
+            "RocksDB alone": lambda keys: alone.get(TABLE, keys)[0],
+            "hierarchy": self._all(folder),
         }
-        self.ways[HITS_ALONE] = self.ways["hierarchy"]
+        self.ways |= {name + ALONE: self.ways[name] for name in ("memmap", "hierarchy")}
         if RedisServer.there():
             self.ways["Redis alone"] = self._redis()
         return self
@@ -79,7 +87,7 @@ class Field:
 
     def agree(self):
         """None; AssertionError where a contestant's vectors are not the table's."""
-        for keys in self.requests[-3:]:
+        for keys in self.requests[-CHECKED:]:
             for name, way in self.ways.items():
                 got = np.asarray(way(keys))
                 there = got.any(1) if name == "Redis alone" else np.ones(len(keys), bool)
@@ -91,34 +99,19 @@ class Field:
         turn = self.turn[name] = self.turn.get(name, -1) + 1
         times = self.times_ms.setdefault(name, [])
         for step in range(CALL):
-            requests = self.hits if name == HITS_ALONE else self.requests
+            requests = self.hits if name.endswith(ALONE) else self.requests
             keys = requests[turn * CALL + step]
             began = time.perf_counter()
             self.ways[name](keys)
             times.append(1e3 * (time.perf_counter() - began))
 
-    def _memmap(self, folder):
-        path = folder / "table.f32"
-        self.table.tofile(path)
-        table = np.memmap(path, np.float32, "r", shape=self.table.shape)
-        return lambda keys: table[keys]
-
-    def _bag(self):
-        bag = torch.nn.EmbeddingBag.from_pretrained(torch.from_numpy(self.table), mode="sum")
-        return lambda keys: bag(torch.from_numpy(keys)[:, None])
-
-    def _rocks(self, folder):
-        where, widths = folder / "alone", {TABLE: self.table.shape[1]}
-        tier = self.lines.enter_context(Rocks(where, widths, cache_mb=self.budget >> 20))
+    def _tier(self, folder, cache_bytes, packed):
+        tier = Rocks(folder, {TABLE: self.table.shape[1]}, cache_bytes / 2**20, packed=packed)
         tier.load(TABLE, np.arange(len(self.table)), self.table)
-        return lambda keys: tier.get(TABLE, keys)[0]
+        return self.lines.enter_context(tier)
 
-    def _hierarchy(self, folder):
-        widths = {TABLE: self.table.shape[1]}
-        tier = self.lines.enter_context(
-            Rocks(folder / "below", widths, self.budget / BELOW / 2**20)
-        )
-        tier.load(TABLE, np.arange(len(self.table)), self.table)
+    def _all(self, folder):
+        tier = self._tier(folder / "below", self.budget / BELOW, packed=True)
         server = self.lines.enter_context(ParameterServer(tier))
         self.deployed = server.deploy(TABLE, cache_rows=self.slots, threshold=1.1)
         for part in np.array_split(self.order[: int(self.slots * HOT)], 40):
@@ -156,29 +149,53 @@ def race(field, rounds, threads):
     return bench.race(pairs, rounds, warmup=1, reference="hierarchy")
 
 
+def parts_ms(field):
+    """{part of a request: its median in milliseconds}, over requests that came never before."""
+    cache, server, took = field.deployed.cache, field.deployed.server, defaultdict(list)
+
+    def timed(part, work, *arguments):
+        began = time.perf_counter()
+        done = work(*arguments)
+        took[part].append(1e3 * (time.perf_counter() - began))
+        return done
+
+    for keys in map(torch.from_numpy, field.requests[-CALL:-CHECKED]):
+        slots = timed("find", cache.locate, keys)[0]
+        timed("gather", cache.vectors_SW.index_select, 0, slots)
+        absent = keys[cache.absent(slots)]
+        vectors, _ = timed("below", server.fetch, TABLE, absent.numpy())
+        timed("insert", cache.replace, absent, torch.from_numpy(vectors))
+    return {part: float(np.median(times)) for part, times in took.items()}
+
+
 def main(arguments=None):
     """Check, race, print the tables and the receipt's path."""
-    options = _options(arguments)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    for name, default in (("rounds", 20), ("threads", device.cores()), ("rows", 1_000_000)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args(arguments)
     receipt = receipts.start("parameter_server", device.tier(), threads=options.threads)
-    shape, calls = (options.rows, options.width, options.keys), 2 * (options.rounds + 2) + 1
-    with Field(*shape, calls=calls) as field:
+    with Field(options.rows, calls=2 * (options.rounds + 2) + 1) as field:
         field.agree()
         for threads in dict.fromkeys((1, options.threads)):
             found = race(field, options.rounds, threads)
             print(found, f"\n{threads} thread(s), {CALL} requests a call\n")
             record(receipt, field, found, threads)
-        receipt.sizes(rows=options.rows, width=options.width, keys=options.keys, call=CALL)
+        torch.set_num_threads(1)
+        for part, took in parts_ms(field).items():
+            receipt.record(f"part_{part}_ms", took, "ms")
+        rows, width = field.table.shape
+        receipt.sizes(rows=rows, width=width, keys=len(field.requests[0]), call=CALL)
         receipt.sizes(budget_mb=field.budget >> 20, slots=field.slots)
     print(receipt.write(name="lookup"))
 
 
 def record(receipt, field, found, threads):
-    """None; medians, 99th percentiles and the two goals' ratios."""
-    names = list(found.results)
-    p99 = [float(np.percentile(field.times_ms[name], 99)) for name in names]
-    for name, worst in zip(names, p99, strict=True):
+    """None; medians, 99th percentiles and the goals' ratios."""
+    for name, result in found.results.items():
         short = f"{name.lower().replace(',', '').replace(' ', '_')}_threads{threads}"
-        receipt.record(f"{short}_ms", found.results[name].median_s / CALL * 1e3, "ms")
+        receipt.record(f"{short}_ms", result.median_s / CALL * 1e3, "ms")
+        worst = float(np.percentile(field.times_ms[name], 99))
         receipt.record(f"{short}_p99_ms", worst, "ms")
     counts = field.deployed.counts
     hot = sum(map(len, field.hits[: len(field.times_ms["memmap"])]))  # one call was before
@@ -186,22 +203,13 @@ def record(receipt, field, found, threads):
     check.that(abs(hit_rate - HITS) < 0.02, f"a hit rate of {HITS} was meant, {hit_rate} came")
     receipt.record(f"hit_rate_threads{threads}", hit_rate * 100, "%")
     if threads == 1:
-        if "Redis alone" in field.answered:
-            receipt.record("redis_holds", field.answered["Redis alone"] * 100, "%")
+        hits, gather = (found.results[name + ALONE] for name in ("hierarchy", "memmap"))
         receipt.record("times_memmap", found.ratios["memmap"])
+        receipt.record("hits_over_gather", bench.ratio(hits, gather))
         if "Redis alone" in found.ratios:
+            receipt.record("redis_holds", field.answered["Redis alone"] * 100, "%")
             redis, ours = found.results["Redis alone"], found.results["hierarchy"]
             receipt.record("faster_than_redis", bench.ratio(redis, ours))
-
-
-def _options(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores())
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--keys", type=int, default=4096)
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,25 @@
-"""A lookup: distinct keys, device cache, volatile tier, persistent tier, default vector.
+"""A lookup: device cache, volatile tier, persistent tier, default vector.
 
 After the article and HugeCTR's Hierarchical Parameter Server. Where the hit rate of a request
 is at least the table's threshold, missing vectors are the default for now and a background
 worker brings them in; where it is lower, the request waits for them. A threshold above 1 always
 waits. A key that no tier has gets the default and takes no slot.
 
-What keeps a stale vector out of the cache: whoever moves a vector up (fetch, then insert) and
-whoever writes a new one (`apply`) take the same lock, so neither comes between the other's two
-steps. Hits take the cache's own lock alone, and do not wait for either.
+Three things keep a stale vector out. Whoever moves a vector up (fetch, then insert) or writes a
+new one (`apply`) holds the table's lock, so that neither comes between the other's two steps.
+What lies above the persistent tier is believed only with the stamp that this tier has now, so a
+volatile tier that outlived its node, or that an update could not reach, starts empty. And an
+update is looked at whole before its first row is written. Hits take the cache's own lock alone:
+they wait for no tier, no other table, and of an update for a few rows.
 
-Shapes: `K` keys of a request, `U` distinct ones, `M` missing ones, `W` width.
+Shapes: `K` keys of a request, `M` distinct missing ones, `W` width.
 """
 
 import contextlib
-import queue
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import torch
@@ -24,7 +27,7 @@ from device_cache import DeviceCache
 from storage_tiers import TierDown
 
 
-class ParameterServer:
+class ParameterServer(contextlib.AbstractContextManager):
     """The tiers of a node, and its tables.
 
         server = ParameterServer(Rocks(folder, {"dlrm.ads": 64}), InProcess(100_000))
@@ -37,74 +40,87 @@ class ParameterServer:
 
     def __init__(self, persistent, volatile=None, promote=True, retry_s=0.5):
         self.persistent, self.volatile, self.promote = persistent, volatile, promote
-        self.retry_s, self.down_until, self.stale = retry_s, 0.0, False
-        self.refresh = threading.RLock()
-        self.tables, self.counts = {}, Counter()
+        self.retry_s, self.down_until = retry_s, 0.0
+        self.locks = {name: threading.RLock() for name in persistent.widths}
+        self.tables, self.counts, self.counting = {}, Counter(), threading.Lock()
 
     def deploy(self, name, **options):
-        """The table of this name, ready for lookups; ValueError where it is there already."""
+        """The `EmbeddingTable` of this name; ValueError where it is there already."""
         if name in self.tables:
             raise ValueError(f"table {name!r} is deployed; instances of a model share one")
         self.tables[name] = EmbeddingTable(self, name, **options)
         return self.tables[name]
 
     def fetch(self, name, keys):
-        """(vectors (K, W), found (K,), NumPy) from the tiers below the cache."""
-        vectors = np.zeros((len(keys), self.persistent.widths[name]), np.float32)
-        found = np.zeros(len(keys), bool)
-        held = self._volatile("get", name, keys)
-        if held is not None and held[1].any():
-            vectors, found = np.array(held[0]), held[1].copy()
+        """(vectors (K, W), found (K,), NumPy) from the tiers below; under the table's lock."""
+        width, stamp = self.persistent.widths[name], self.persistent.stamps[name]
+        held = self._volatile("get", name, keys, stamp, width)
+        if held is None:
+            held = np.zeros((len(keys), width), np.float32), np.zeros(len(keys), bool)
+        vectors, found = held
         below = np.flatnonzero(~found)
         if len(below):
             vectors[below], found[below] = self.persistent.get(name, keys[below])
             up = below[found[below]]
             if self.promote and len(up):
-                self._volatile("put", name, keys[up], vectors[up])
-            self.counts["from persistent"] += len(up)
-        self.counts["from volatile"] += len(keys) - len(below)
-        self.counts["nowhere"] += int((~found).sum())
+                self._volatile("put", name, keys[up], vectors[up], stamp)
+            self.count("from persistent", len(up))
+        self.count("from volatile", len(keys) - len(below))
+        self.count("nowhere", int((~found).sum()))
         return vectors, found
+
+    def checked(self, parts):
+        """(parts, one a table; {table: keys and vectors as its cache takes them}); ValueError
+        where a tier could not take them. Nothing is written."""
+        parts = self.persistent.checked(parts)
+        deployed = [part for part in parts if part[0] in self.tables]
+        return parts, {
+            name: self.tables[name].cache.checked_pair(*map(torch.from_numpy, pair))
+            for name, *pair in deployed
+        }
 
     def apply(self, parts, place=None):
         """None; new vectors [(table, keys, vectors)] and the reader's place, in all tiers.
 
         The persistent tier comes first, in one batch; above it, present keys alone are touched.
         """
-        with self.refresh:
-            self.persistent.write(parts, place)
-            for name, keys, vectors in parts:  # what serves first, then what may fail
-                if name in self.tables:
-                    self.tables[name].cache.update(torch.tensor(keys), torch.tensor(vectors))
-            for part in parts:
-                self._volatile("refresh", *part)
+        with contextlib.ExitStack() as locks:
+            for name in sorted({name for name, *_ in parts} & self.locks.keys()):
+                locks.enter_context(self.locks[name])
+            parts, cached = self.checked(parts)
+            old = dict(self.persistent.stamps)
+            try:
+                self.persistent.write(parts, place)
+                for name, pair in cached.items():  # what serves first, then what may fail
+                    self.tables[name].cache.update(*pair)
+            except BaseException:  # nobody knows how far it came
+                for name in cached:
+                    self.tables[name].cache.clear()
+                raise
+            for name, *new in parts:
+                stamps = old[name], self.persistent.stamps[name]
+                self._volatile("refresh", name, *new, *stamps)
+
+    def count(self, what, many=1):
+        """None; adds to a counter that tables share."""
+        with self.counting:
+            self.counts[what] += many
 
     def _volatile(self, call, *arguments):
-        """What the volatile tier says; None while there is none, or it is down.
-
-        What it missed while it was down would be stale, so it forgets all before it serves
-        again.
-        """
+        """What the volatile tier says; None while there is none, or it is down."""
         if self.volatile is None or time.monotonic() < self.down_until:
-            self.stale |= self.volatile is not None
             return None
         try:
-            if self.stale:
-                self.volatile.clear()
-                self.stale = False
             return getattr(self.volatile, call)(*arguments)
         except TierDown:
-            self.counts["volatile failed"] += 1
-            self.down_until, self.stale = time.monotonic() + self.retry_s, True
+            self.count("volatile failed")
+            self.down_until = time.monotonic() + self.retry_s
             return None
 
     def close(self):
         """None; ends the workers of all tables."""
         for table in self.tables.values():
             table.close()
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *_):
         self.close()
@@ -114,11 +130,19 @@ class EmbeddingTable:
     """One table of one model behind its cache; made by `ParameterServer.deploy`.
 
     `cache_rows`: slots on the device; `default`: the vector of what is not (yet) there, a
-    number or a row; `waiting`: requests that the worker may have before it, more are dropped.
+    number or a row; `waiting`: requests that the worker may have at a time, more are dropped.
     """
 
     def __init__(
-        self, server, name, cache_rows, threshold=1.0, default=0.0, waiting=64, **where
+        self,
+        server,
+        name,
+        cache_rows,
+        threshold=1.0,
+        default=0.0,
+        waiting=64,
+        device="cpu",
+        dtype=torch.float32,
     ):
         if name not in server.persistent.widths:
             known = sorted(server.persistent.widths)
@@ -127,82 +151,62 @@ class EmbeddingTable:
             raise ValueError(f"a threshold of {threshold} came; 0 or more is allowed")
         width = server.persistent.widths[name]
         self.server, self.name, self.threshold = server, name, threshold
-        self.cache = DeviceCache(cache_rows, width, **where)
-        row = torch.as_tensor(default, dtype=self.cache.vectors_SW.dtype).expand(width)
-        self.default = row.to(self.cache.device)
-        self.counts = Counter()
-        self.queue, self.worker = queue.Queue(waiting), None
+        self.cache = DeviceCache(cache_rows, width, device, dtype)
+        row = torch.as_tensor(default, dtype=dtype).expand(width)
+        self.default, self.counts = row.to(self.cache.device), Counter()
+        self.worker, self.room = ThreadPoolExecutor(1), threading.Semaphore(waiting)
 
     def lookup(self, keys):
         """Vectors (K, W) on the device, one for each key, whatever its tier."""
         return self.answer(keys)[0]
 
     def answer(self, keys):
-        """(vectors (K, W), the hit rate of this request)."""
+        """(vectors (K, W), the hit rate of this request: of its distinct keys)."""
         keys = self.cache.checked(keys)
-        distinct, places = torch.unique(keys, return_inverse=True)
-        with self.cache.lock:
-            slots = self.cache.touch(distinct)
-            vectors = self.cache.vectors_SW.index_select(0, slots[places])
-        missing = self.cache.absent(slots)
-        rate = 1 - len(missing) / max(1, len(distinct))
+        vectors, missing, hits = self.cache.query(keys)
+        absent, places = torch.unique(keys[missing], return_inverse=True)
+        rate = 1 - len(absent) / max(1, hits + len(absent))
         waits = rate < self.threshold
+        told = {"requests": 1, "keys": hits + len(absent), "hits": hits}
+        told["waited" if waits else "deferred"] = len(absent) > 0
         with self.cache.lock:
-            told = "waited" if waits else "deferred"
-            hits = len(distinct) - len(missing)
-            self.counts.update({"requests": 1, "keys": len(distinct), "hits": hits})
-            self.counts[told] += bool(len(missing))
-        if len(missing):
-            rows = self._now(distinct[missing]) if waits else self._later(distinct[missing])
-            lacking = self.cache.absent(slots[places])
-            row = torch.searchsorted(missing, places[lacking])
-            vectors[lacking] = rows[row]
+            self.counts.update(told)
+        if len(absent):
+            rows = self._now(absent) if waits else self._later(absent)
+            vectors[missing] = rows[places]
         return vectors, rate
 
     def _now(self, keys):
         """Vectors (M, W) from below, put into the cache before anybody goes on."""
-        with self.server.refresh:
+        with self.server.locks[self.name]:
             host, found = self.server.fetch(self.name, keys.cpu().numpy())
             rows = torch.from_numpy(host).to(self.cache.device, self.default.dtype)
-            there = torch.from_numpy(np.flatnonzero(found)).to(self.cache.device)
+            there = torch.from_numpy(found).to(self.cache.device)
             self.cache.replace(keys[there], rows[there])
             self.counts["bytes"] += rows.nbytes  # across the link
-        rows[torch.from_numpy(np.flatnonzero(~found)).to(rows.device)] = self.default
-        return rows
+        return torch.where(there[:, None], rows, self.default)
 
     def _later(self, keys):
         """The default vector for each key; the worker gets the keys."""
-        with self.cache.lock:
-            if self.worker is None:
-                self.worker = threading.Thread(target=self._work, daemon=True)
-                self.worker.start()
-        try:
-            self.queue.put_nowait(keys)
-        except queue.Full:
+        if self.room.acquire(blocking=False):
+            self.worker.submit(self._bring, keys)
+        else:
             self.counts["dropped"] += 1  # the key comes again, or was not worth a slot
         return self.default.expand(len(keys), -1)
 
-    def _work(self):
-        while (keys := self.queue.get()) is not None:
-            try:
-                self._now(keys)
-            except Exception as error:  # a broken tier must not end the worker
-                self.counts["failed"] += 1
-                self.error = error
-            finally:
-                self.queue.task_done()
+    def _bring(self, keys):
+        try:
+            self._now(keys)
+        except Exception as error:  # a broken tier must not end the worker
+            self.counts["failed"] += 1
+            self.error = error
+        finally:
+            self.room.release()
 
     def drain(self, wait_s=10):
         """Whether the worker was done with all that it was given, within the time."""
-        ends = time.monotonic() + wait_s
-        while self.queue.unfinished_tasks and time.monotonic() < ends:
-            time.sleep(0.001)
-        return not self.queue.unfinished_tasks
+        return bool(wait([self.worker.submit(int)], wait_s).done)  # it comes after all others
 
-    def close(self, wait_s=10):
+    def close(self):
         """None; ends the worker once it has done what it was given."""
-        if self.worker is not None:
-            with contextlib.suppress(queue.Full):
-                self.queue.put(None, timeout=wait_s)
-            self.worker.join(wait_s)
-            self.worker = None
+        self.worker.shutdown()

@@ -9,12 +9,9 @@ that C keys are held.
 Shapes: `N` keys by rank, `K` drawn ones.
 """
 
-import functools
-
 import numpy as np
 from scipy.optimize import brentq
-
-EXACT = 100_000  # terms that are summed; the others are integrated
+from scipy.special import zeta
 
 
 def exponent_for(keys, hot, share):
@@ -22,28 +19,23 @@ def exponent_for(keys, hot, share):
 
         exponent_for(188_000_000, 305_000, 0.959)    # about 1.2225
 
-    Raises ValueError where none between 0.01 and 20 does.
+    Raises ValueError where none between 1.001 and 20 does.
     """
-    if not (0 < hot < keys and hot / keys < share < 1):
-        came = f"{hot:,} of {keys:,} keys with a share of {share}"
-        raise ValueError(f"{came}; fewer keys than all are needed, with more than their share")
 
     def off(s):
         return power_sum(hot, s) / power_sum(keys, s) - share
 
-    return brentq(off, 0.01, 20)
+    if not (0 < hot < keys and off(1.001) < 0 < off(20)):
+        came = f"{hot:,} of {keys:,} keys with a share of {share}"
+        raise ValueError(
+            f"{came}; fewer keys than all are needed, with far more than their share"
+        )
+    return brentq(off, 1.001, 20)
 
 
 def power_sum(count, s):
-    """The sum of r^-s for r = 1 … count; beyond 100,000 terms by Euler and Maclaurin."""
-    exact = min(count, EXACT)
-    total = float((np.arange(1, exact + 1.0) ** -s).sum())
-    if count > exact:
-        low, high = exact + 1.0, float(count)
-        whole = np.log(high / low) if s == 1 else (high ** (1 - s) - low ** (1 - s)) / (1 - s)
-        ends = (low**-s + high**-s) / 2 + s * (low ** (-s - 1) - high ** (-s - 1)) / 12
-        total += whole + ends
-    return total
+    """The sum of r^-s for r = 1 … count, for s above 1."""
+    return zeta(s) - zeta(s, count + 1)
 
 
 class PowerLaw:
@@ -66,10 +58,6 @@ class PowerLaw:
         rank = np.searchsorted(self.sums_N, rng.random(count) * self.sums_N[-1], side="right")
         return self.ranks[np.minimum(rank, len(self.ranks) - 1)]
 
-    def top_share(self, capacity):
-        """The share of draws that go to the `capacity` hottest keys."""
-        return float(self.sums_N[min(capacity, len(self.sums_N)) - 1])
-
     def hit_rate(self, capacity, draws=1):
         """The share of a batch's distinct keys that a least-recently-used cache holds."""
         there_N = -np.expm1(draws * np.log1p(-self.chances_N.clip(max=1 - 1e-12)))
@@ -82,8 +70,3 @@ class PowerLaw:
 
         batches = brentq(over, -30, 60)
         return float(-(there_N * np.expm1(np.exp(batches) * silent_N)).sum() / there_N.sum())
-
-    @functools.cached_property
-    def effective_keys(self):
-        """How many equally likely keys would repeat as often: 1 / sum of squared chances."""
-        return float(1 / (self.chances_N**2).sum())

@@ -5,26 +5,11 @@ output, so it works in the page, from a folder, and in a notebook.
 """
 
 import json
+import string
 from pathlib import Path
 
 import torch
 from device_cache import SLAB
-
-STYLE = """<style>.set-filling{margin:1rem 0;padding:.6rem .9rem;border:1px solid #8888;
-border-radius:.6rem}.set-filling label{display:block;font-weight:600;font-size:.95rem}
-.set-filling input{box-sizing:border-box;width:100%;min-height:2.2rem;font:inherit;margin:0}
-.set-filling p{margin:.4rem 0;min-height:4.5em}.set-filling canvas{width:100%;height:250px;
-display:block}.set-filling :focus-visible{outline:3px solid #c60}</style>"""
-PARTS = """<div data-part="controls" hidden>
-<label>Threshold: <output data-part="limit"></output>
-<input data-part="threshold" type="range" min="0" max="{most}" value="{first}"></label>
-<label>Request: <output data-part="number"></output>
-<input data-part="request" type="range" min="0" max="{last}" value="{last}"></label></div>
-<canvas data-part="grid" role="img" hidden></canvas>
-<p data-part="told" aria-live="polite">{words}</p>
-<p style="min-height:0">Orange squares are requests that waited for their vectors; blue
-circles went on at once, with the default where a vector was missing.</p>"""
-WORDS = "With JavaScript you move the threshold and the requests here, and see the sets fill. "
 
 
 def filled_by(table, requests):
@@ -38,12 +23,11 @@ def filled_by(table, requests):
         _, rate = table.answer(keys)
         table.drain()
         waited = table.counts["waited"] - before
-        lacking = round((1 - rate) * len(torch.unique(keys)))
-        told["rates"].append(round(rate, 4))
-        told["waited"].append(waited)
-        told["defaults"].append(0 if waited else lacking)
+        lacking = 0 if waited else round((1 - rate) * len(torch.unique(keys)))
         held = (table.cache.counters_S[:-1] >= 0).view(table.cache.sets, -1).sum(1)
-        told["fill"].append(held.tolist())
+        row = round(rate, 4), waited, lacking, held.tolist()
+        for name, value in zip(told, row, strict=True):
+            told[name].append(value)
     return told
 
 
@@ -65,14 +49,11 @@ class SetFilling:
             f"threshold {limit:.0%}: {waited} of {last + 1} requests waited, {lacking} defaults"
             for limit, (waited, lacking) in zip(limits, sums, strict=True)
         ]
-        words = WORDS + "; ".join(lines) + "."
-        parts = PARTS.format(most=len(limits) - 1, first=first, last=last, words=words)
+        script = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+        script = script[script.index("(root, facts) =>") :].replace("\n\n", "\n").strip()
         facts = {"thresholds": limits, "slots": self.slots}
         facts["runs"] = [self.runs[limit] for limit in limits]
-        script = Path(__file__).with_name("set_filling.js").read_text(encoding="utf-8")
-        script = script[script.index("(root, facts) =>") :].replace("\n\n", "\n").strip()
-        return (
-            f'{STYLE}<div class="set-filling" id="set-filling">{parts}'
-            f"<script>({script})(document.getElementById('set-filling'),"
-            f"{json.dumps(facts)});</script></div>"
-        )
+        page = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
+        places = {"most": len(limits) - 1, "first": first, "last": last, "script": script}
+        words = "; ".join(lines) + "."
+        return string.Template(page).substitute(places, words=words, facts=json.dumps(facts))

@@ -46,11 +46,12 @@ def test_the_receipt_has_both_goals(field, tmp_path, monkeypatch):
     monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
     receipt = receipts.start("parameter_server", "cpu", threads=1)
     bench_lookup.record(receipt, field, bench_lookup.race(field, rounds=2, threads=1), 1)
-    assert "times_memmap" in receipt.metrics
+    assert {"times_memmap", "hits_over_gather"} <= receipt.metrics.keys()
     assert ("faster_than_redis" in receipt.metrics) == ("Redis alone" in field.ways)
 
 
 SECONDS = {"memmap": 1.0, "hierarchy": 4.0, "Redis alone": 8.0}
+SECONDS |= {"memmap, hits alone": 0.5, "hierarchy, hits alone": 1.5}
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def told(monkeypatch):
         answered={"Redis alone": 0.95},
     )
     found = bench_lookup.race(field, rounds=6, threads=1)
-    starts = zip(SECONDS, (0, 1000, 2000), strict=True)
+    starts = zip(SECONDS, (0, 1000, 2000, 3000, 4000), strict=True)
     field.times_ms = {name: range(start, start + 101) for name, start in starts}
     alone = 101 * 10  # keys of as many requests of hits alone
     field.deployed.counts = {"keys": alone + 100, "hits": alone + 95}
@@ -90,6 +91,39 @@ def test_a_gather_from_memory_is_four_times_as_fast_as_the_hierarchy(told):
 
 def test_the_hierarchy_is_twice_as_fast_as_redis(told):
     assert told["faster_than_redis"] == 2
+
+
+def test_hits_alone_take_three_times_a_gather_of_the_same_rows(told):
+    assert told["hits_over_gather"] == 3
+
+
+def test_the_parts_of_a_request_are_timed_over_requests_that_are_new(field, monkeypatch):
+    """Each part is that of its name: what is absent is fetched and inserted, once."""
+    server, seen = field.deployed.server, []
+    below = server.fetch
+
+    def watched(name, keys):
+        seen.append(len(keys))
+        return below(name, keys)
+
+    monkeypatch.setattr(server, "fetch", watched)
+    parts = bench_lookup.parts_ms(field)
+    assert set(parts) == {"find", "gather", "below", "insert"} and min(parts.values()) > 0
+    assert len(seen) == bench_lookup.CALL - bench_lookup.CHECKED
+    few = round(256 * (1 - bench_lookup.HITS))
+    assert few / 2 < min(seen) and max(seen) <= 2 * few, "no request came before"
+
+
+def test_the_hierarchy_keeps_within_the_budget(field):
+    cache, width = field.deployed.cache, 4 * field.table.shape[1]
+    arrays = (cache.keys_S, cache.counters_S, cache.claims_S, cache.guesses, cache.vectors_SW)
+    held = (
+        sum(one.nbytes for one in arrays)
+        + field.deployed.server.persistent.packed[bench_lookup.TABLE].keys_N.nbytes
+    )
+    blocks = field.budget / bench_lookup.BELOW
+    assert held + blocks < field.budget + 65 * (width + 28)  # a set, and the row of zeros
+    assert held + blocks > 0.97 * field.budget
 
 
 def test_the_time_of_a_request_is_a_sixteenth_of_its_call_s(told):

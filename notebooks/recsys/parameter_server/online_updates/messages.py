@@ -15,15 +15,11 @@ MAGIC, SIZE = b"EMB2", HEAD.size + CRC.size
 
 
 class BadMessage(ValueError):
-    """A message that must not reach the tables; `number` is (trainer, sequence) if readable."""
-
-    def __init__(self, why, number=None):
-        super().__init__(why)
-        self.number = number
+    """Bytes that `pack` never made."""
 
 
 def pack(number, keys, vectors):
-    """The bytes of a message; it is not looked at whether vectors are finite.
+    """The bytes of a message, whatever the vectors.
 
     `number`: (the trainer's identity, its sequence number), both below 2**64.
     """
@@ -36,7 +32,7 @@ def pack(number, keys, vectors):
 def unpack(message):
     """((trainer, sequence), keys (K,), vectors (K, W)); BadMessage for what `pack` never made.
 
-    Vectors with NaN or infinity are bad, too, and so is the reserved key: these have a number.
+    Whether a table may have these keys and vectors, its tiers say.
     """
     if message is None or len(message) < SIZE:
         raise BadMessage(f"{len(message or b'')} bytes came; a head has {SIZE}")
@@ -48,11 +44,6 @@ def unpack(message):
     head, body = message[: HEAD.size], memoryview(message)[SIZE:]
     if CRC.unpack_from(message, HEAD.size)[0] != zlib.crc32(body, zlib.crc32(head)):
         raise BadMessage("the checksum is another: bytes changed on the way")
-    number = trainer, sequence
     keys = np.frombuffer(body[: 8 * count], "<i8").astype(np.int64)
     vectors = np.frombuffer(body[8 * count :], "<f4").reshape(count, width)
-    if not np.isfinite(vectors).all():
-        raise BadMessage("a vector with NaN or infinity: it would spoil every score", number)
-    if (keys == np.iinfo(np.int64).min).any():
-        raise BadMessage("the reserved key: it marks an empty slot", number)
-    return number, keys, vectors.astype(np.float32)
+    return (trainer, sequence), keys, vectors.astype(np.float32)

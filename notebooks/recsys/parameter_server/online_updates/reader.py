@@ -46,7 +46,7 @@ class UpdateReader:
             messages = self.consumer.consume(BATCH, wait_s)
         except KafkaException:
             messages = []
-        parts, taken = [], 0
+        parts, taken, before = [], 0, self.counts.copy()
         for message in messages:
             if message.error():  # the broker is away; the client goes on trying
                 self._trouble(message.error())
@@ -61,7 +61,8 @@ class UpdateReader:
             try:
                 self.server.apply(parts, {"offset": self.offset, "last": self.last})
             except BaseException:
-                self._to_place()  # nothing of this is committed: it comes again
+                self.counts = before
+                self._to_place()  # where nothing of this is committed, it comes again
                 raise
             self.counts["applied"] += len(parts)
         elif self._high() < self.offset:
@@ -70,32 +71,27 @@ class UpdateReader:
 
     def _part(self, message):
         """(table, keys, vectors), None for what this node leaves out, or REWIND."""
-        table, bad = (message.key() or b"").decode(errors="replace"), None
+        table = (message.key() or b"").decode(errors="replace")
         try:
-            number, keys, vectors = unpack(message.value())
-        except BadMessage as error:
-            number, bad = error.number, f"{table}: {error}"
-            if number is None:
-                return self._left_out("bad", bad)
-        trainer, sequence = str(number[0]), number[1]
-        last = self.last.get(trainer, -1)
+            (trainer, sequence), *part = unpack(message.value())
+        except BadMessage as error:  # without a number
+            return self._left_out("bad", f"{table}: {error}")
+        last = self.last.get(str(trainer), -1)
         if sequence > last + 1 and self.unsure:
             return self._rewind()  # once: what the beginning lacks, too, is lost
         if sequence <= last:
             return self._left_out("old")
         self.counts["lost"] += sequence - last - 1
-        self.last[trainer], self.unsure = sequence, False
+        self.last[str(trainer)], self.unsure = sequence, False
         if not any(one.fullmatch(table) for one in self.filters):
             return self._left_out("filtered")
-        if bad:
-            return self._left_out("bad", bad)
-        width = self.server.persistent.widths.get(table)
-        if width is None:
+        if table not in self.server.persistent.widths:
             return self._left_out("unknown table", f"{table}: no such table here")
-        if vectors.shape[1] != width:
-            why = f"{table}: width {vectors.shape[1]} came, {width} is needed"
-            return self._left_out("bad", why)
-        return table, keys, vectors
+        try:  # what a tier would refuse must not come again for ever
+            self.server.checked([(table, *part)])
+        except ValueError as error:
+            return self._left_out("bad", f"{table}: {error}")
+        return table, *part
 
     def _rewind(self):
         self.counts["rewound"] += 1

@@ -4,27 +4,49 @@ import numpy as np
 import pytest
 import torch
 from embedding_hierarchy import PowerLaw
-from storage_tiers import RedisServer, RedisTier
+from storage_tiers import RedisServer, RedisTier, Rocks
 
-from . import Broker, LiveReaders, Trainer, faults
+from . import Broker, Trainer, faults
+from .faults import LiveReaders
 from .trainer import versioned
 
 ROWS, WIDTH = 2000, 4
 LAW = PowerLaw(ROWS, 1.1)
 
 
-def test_an_outage_of_redis_serves_nothing_wrong(tmp_path):
+@pytest.fixture
+def redis():
     if not RedisServer.there():
         pytest.skip("no redis-server here")
     with RedisServer() as redis:
-        tier = RedisTier(redis.address, ROWS)
-        with faults.node(tmp_path / "db", ROWS, WIDTH, tier) as server:
-            readers, moments, seen = faults.redis_outage(server, LAW, redis, 0.3, 0.3, 0.9)
-            hung = faults.redis_hang(server, LAW, redis, 0.4)
-        tier.close()
-    assert hung.wrong == 0 and hung.served > 500
+        yield redis
+
+
+def test_an_outage_of_redis_serves_nothing_wrong(tmp_path, redis):
+    tier = RedisTier(redis.address, ROWS)
+    with faults.node(tmp_path / "db", ROWS, WIDTH, tier) as server:
+        readers, moments, seen = faults.redis_outage(server, LAW, redis, 0.3, 0.3, 0.9)
+    tier.close()
     assert readers.wrong == 0 and readers.served > 500 and len(moments) == 2
     assert server.counts["volatile failed"] and seen[-1, 1] > seen[0, 1]
+
+
+@pytest.mark.parametrize("fault", [faults.hangs_through_an_update, faults.killed_between_tiers])
+def test_a_node_that_starts_again_beside_a_redis_that_lived_on_is_right(tmp_path, redis, fault):
+    assert fault(tmp_path / "db", redis, ROWS, WIDTH) == (0, ROWS)
+
+
+def test_a_node_that_believed_its_old_redis_would_be_seen(tmp_path, redis, monkeypatch):
+    get = RedisTier.get
+
+    def gullible(self, table, keys, stamp, width):
+        there = self.client.hget(self.prefix + table, "stamp")
+        return get(self, table, keys, there or stamp, width)
+
+    monkeypatch.setattr(RedisTier, "get", gullible)
+    monkeypatch.setattr(RedisTier, "refresh", lambda *_: None)  # nor what lay in the socket
+    wrong, held = faults.hangs_through_an_update(tmp_path / "db", redis, ROWS, WIDTH)
+    assert (wrong, held) == (ROWS, ROWS)
 
 
 @pytest.mark.parametrize("kind", ["torn", "old", "other key"])
@@ -58,21 +80,21 @@ def test_messages_lost_with_a_broker_are_counted_and_strange_ones_left_out(tmp_p
         pytest.skip("no broker of the Kafka protocol here")
     with Broker("faults") as broker, faults.node(tmp_path / "db", ROWS, WIDTH) as server:
         trainer = Trainer(broker.address, "faults")
-        counts, steps, wrong = faults.broker_outage(server, broker, trainer, 3, 2, 4)
-        assert (
-            wrong == 0
-            and counts["applied"] == 7
-            and counts["lost"] == 2
-            and steps[-1] == (8, 8)
-        )
-        counts, changed = faults.strange_messages(server, broker, trainer)
-        assert not changed and counts["bad"] == 2
-        assert counts["filtered"] == counts["unknown table"] == 1
+        counts, steps, wrong = faults.broker_outage(server, broker, trainer, 4, 2, 4)
+    assert wrong == 0 and steps[-1] == (12, 12)
+    told = {name: counts[name] for name in ("applied", "lost", "bad", "filtered", "old")}
+    assert told == {"applied": 8, "lost": 2, "bad": 2, "filtered": 1, "old": 0}
+    assert counts["unknown table"] == 1
 
 
-def test_a_node_recovered_from_a_copy_is_the_same_and_unknown_keys_get_the_default(tmp_path):
-    assert faults.lost_node(tmp_path, ROWS, WIDTH)[0] == 0
+def test_a_node_recovered_from_a_copy_is_the_same(tmp_path, monkeypatch):
+    assert faults.lost_node(tmp_path, ROWS, WIDTH) == 0
+    (tmp_path / "again").mkdir()
+    monkeypatch.setattr(Rocks, "copy_to", lambda self, folder: None)  # an empty node
+    assert faults.lost_node(tmp_path / "again", ROWS, WIDTH) > ROWS / 4
+
+
+def test_a_key_never_seen_gets_the_default(tmp_path):
     with faults.node(tmp_path / "db", ROWS, WIDTH, default=0.5) as server:
-        table = server.tables[faults.TABLE]
-        assert faults.strange_keys(table, ROWS) == 0
-        assert torch.equal(table.default, torch.full((WIDTH,), 0.5))
+        got = server.tables[faults.TABLE].lookup(torch.arange(ROWS, ROWS + 50))
+        assert (got == 0.5).all() and len(server.tables[faults.TABLE].cache.dump()) == 0

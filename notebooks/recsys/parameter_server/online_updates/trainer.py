@@ -8,7 +8,6 @@ one.
 import json
 import secrets
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -34,11 +33,17 @@ class Trainer:
         self.producer = Producer(client_options(address, **more))
         self.topic, self.sequence, self.failed = topic, 0, 0
 
-    def send(self, table, keys, vectors, raw=None):
-        """None; one message (or the bytes `raw` in its place) into the log, soon."""
-        message = pack((self.identity, self.sequence), keys, vectors) if raw is None else raw
-        self.producer.produce(self.topic, message, key=table, on_delivery=self._delivered)
+    def send(self, table, keys, vectors):
+        """None; one message into the log, soon."""
+        self._produce(table, pack((self.identity, self.sequence), keys, vectors))
         self.sequence += 1
+
+    def garbage(self, table):
+        """None; what is no message, and has no number, into the log."""
+        self._produce(table, b"no message at all")
+
+    def _produce(self, table, message):
+        self.producer.produce(self.topic, message, key=table, on_delivery=self._delivered)
         self.producer.poll(0)
 
     def flush(self, wait_s=10):
@@ -59,17 +64,15 @@ def versioned(keys, version, width):
 
 def start_trainer(**told):
     """The child process, which ends when it has sent all; the caller waits, or kills it."""
-    command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(told)]
     here = Path(__file__).parent.parent
-    return child.start(command, cwd=here, stdout=subprocess.PIPE, text=True)
+    return child.python(__name__, here, told, stdout=subprocess.PIPE, text=True)
 
 
-def main():
+def main(told):
     """Sends the versions, prints how many messages it sent and how many were lost."""
-    told = json.loads(sys.argv[1])
     trainer = Trainer(told["address"], told["topic"], told.get("identity"))
     parts = np.array_split(np.arange(told["rows"]), told.get("parts", 4))
-    for version in range(told.get("first", 1), told.get("first", 1) + told["versions"]):
+    for version in range(1, 1 + told["versions"]):
         for keys in parts:
             trainer.send(told["table"], keys, versioned(keys, version, told["width"]))
             time.sleep(told.get("pause_s", 0))

@@ -1,8 +1,7 @@
 """A hash to touch in the page: a text's bucket, and who shares it, by the number of buckets.
 
-The script, `buckets.js`, computes `spec.hash32(spec.text_key(text))` in the reader's browser.
-All that it needs lies in the cell's output, so it works in the page, from a folder, and in the
-notebook.
+`buckets.js` computes `spec.hash32(spec.text_key(text))` in the reader's browser. All that it
+needs lies in the cell's output, so it works in the page, from a folder, and in the notebook.
 """
 
 import json

@@ -3,10 +3,8 @@
 `begun.json` says what the content is made from. A file has its name only when it is whole and
 on the disk. `report.json` comes last, so a folder without it is not finished. The same call
 goes on from the files that are there; another call, or one whose source has changed since, is
-refused.
-
-A `Folder` asks its store for six things: names, has, read, write, publish and remove. `Store`
-is a folder of this machine; `spark_log.HadoopStore` is one that Spark's file systems reach.
+refused. Files lie in a `Store`, a folder of this machine, or in its like: `spark_log` has one
+that Spark's file systems reach.
 
 Features lie in `train/*.parquet` and `valid/*.parquet`, sorted by display_id and ad_id across
 the parts in the order of their names; `statistics.json` is what was fitted on train.

@@ -1,10 +1,9 @@
 """Raw files to features, each engine in a process of its own, timed from outside.
 
 The interpreter's start, Java's and the engine's count, as they do for who waits. Peak memory is
-the largest sum over the process and all its descendants, looked at every 50 ms, or less often
-where looking takes long, of proportional set sizes: a page that processes share is counted
-once. (Java forks to run small commands, and the fork, for a moment, looks as large as Java;
-where only resident sizes are known, these are taken.) Features are compared before a number is
+the largest sum over the process and all its descendants, looked at every 50 ms or less often,
+of proportional set sizes: a page that processes share is counted once, as Java's forks need.
+(Where only resident sizes are known, these are taken.) Features are compared before a number is
 believed.
 """
 
@@ -35,6 +34,7 @@ CODE = {  # from raw files to features, with the checks of the files
 }
 ENGINES = ("spark", "polars", "torch")
 LOOK_S = 0.05
+HEAP_MB = 2048  # of Spark, where nothing else is said
 OLDEST_JAVA = 17
 
 
@@ -71,12 +71,24 @@ def race(raw, engines=ENGINES, rounds=1, limit_s=600, own=None, behind=None, **o
     return found
 
 
-def local_spark(threads, heap_mb=1024, conf=()):
+def by_engine(found):
+    """By engine, arrays by name of what its runs took, in the order of rounds; of dicts as
+    `race` gives them.
+    """
+    runs = {}
+    for one in found:
+        runs.setdefault(one["engine"], []).append(one)
+    names = ("seconds", "cpu_s", "peak_bytes", "behind")
+    return {
+        engine: {name: np.array([one[name] for one in own]) for name in names if name in own[0]}
+        for engine, own in runs.items()
+    }
+
+
+def local_spark(threads, heap_mb=1024):
     """The environment in which PySpark starts on this machine alone."""
-    words = ["--master", f"local[{threads}]", "--driver-memory", f"{heap_mb}m"]
-    for setting in ("spark.ui.enabled=false", *conf):
-        words += ["--conf", setting]
-    words = " ".join([*words, "pyspark-shell"])
+    words = f"--master local[{threads}] --driver-memory {heap_mb}m"
+    words += " --conf spark.ui.enabled=false pyspark-shell"
     return {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": words}
 
 
@@ -100,11 +112,11 @@ def _java():
     return ""
 
 
-def run(engine, raw, out, limit_s=600, threads=None, heap_mb=2048, conf=(), **options):
+def run(engine, raw, out, limit_s=600, threads=None, heap_mb=HEAP_MB, **options):
     """A dict of what one run of an engine took, in a process of its own; see `race`.
 
-    threads: as many for each engine; None leaves them their own choice. heap_mb, conf: Spark's
-    ("name=value"). options: of `build`.
+    threads: as many for each engine; None leaves them their own choice. heap_mb: Spark's.
+    options: of `build`.
     """
     code = f"import sys, json; from click_features import with_{engine} as engine; "
     code += "engine.build(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
@@ -113,7 +125,7 @@ def run(engine, raw, out, limit_s=600, threads=None, heap_mb=2048, conf=(), **op
     if threads:
         env |= {"OMP_NUM_THREADS": str(threads), "POLARS_MAX_THREADS": str(threads)}
     if engine == "spark":
-        env |= local_spark(threads or "*", heap_mb, conf)
+        env |= local_spark(threads or "*", heap_mb)
     line = [sys.executable, "-c", code, str(raw), str(out), json.dumps(options)]
     with tempfile.TemporaryFile("w+") as said:
         began = time.perf_counter()

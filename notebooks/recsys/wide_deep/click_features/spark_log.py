@@ -58,17 +58,14 @@ class HadoopStore:
         self.path = self.fs.makeQualified(root).toString()
 
     def at(self, name):
-        """The Java path of a name."""
         return self.hadoop.fs.Path(f"{self.path}/{name}")
 
     def names(self):
-        """As in `Store`."""
         self.fs.mkdirs(self.at(""))
         found = (status.getPath().getName() for status in self.fs.listStatus(self.at("")))
         return sorted(name for name in found if name[0] != ".")
 
     def has(self, name):
-        """As in `Store`."""
         return self.fs.exists(self.at(name))
 
     def read(self, name, first=0, count=None):
@@ -82,7 +79,6 @@ class HadoopStore:
         return bytes(found).decode("utf-8", "replace")
 
     def write(self, name, text):
-        """As in `Store`."""
         stream = self.fs.create(self.at(name), True)
         stream.write(bytearray(text.encode()))
         stream.close()
@@ -94,11 +90,9 @@ class HadoopStore:
             raise OSError(f"{self.path}/{hidden} could not be renamed to {name}")
 
     def remove(self, name):
-        """As in `Store`."""
         self.fs.delete(self.at(name), True)
 
     def stamp(self, name):
-        """As in `Store`."""
         found = self.fs.getFileStatus(self.at(name))
         return [found.getLen(), found.getModificationTime()]
 

@@ -22,8 +22,9 @@ A row is an ad in a display, `display_id`, `ad_id`, `clicked`, and 35 columns:
 
 `in_train` says what train is: displays of day 0 to 10, four in five of them; the rest is valid.
 Missing publishers are one each: 1 + largest publisher_id + document_id. A missing platform is
-1. Own choices: the hash, folds, what an empty field is hashed as, and the number of a missing
-publisher, which the code published later takes from its row in the file.
+1. Own choices: the hash, folds, what an empty field is hashed as, the number of a missing
+publisher, which the code published later takes from its row in the file, and which three of a
+page's topics, entities and categories count: that code takes the first three of the file.
 """
 
 import math

@@ -20,6 +20,7 @@ from outbrain import catalogue
 
 from . import (
     folder,
+    polars_tables,
     race,
     spark_log,
     with_polars,
@@ -242,6 +243,9 @@ def test_the_documented_command_uses_the_cluster(raw, spark, tmp_path):
 
 
 def test_a_master_that_does_not_exist_is_an_error(raw, spark, tmp_path):
+    """An address that is none, which is refused at once; a host that does not answer is tried
+    for two minutes and a half, and ends in the same way.
+    """
     done = submitted(raw.as_uri(), (tmp_path / "out").as_uri(), "spark:/no-such-host")
     assert done.returncode and "no-such-host" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -333,6 +337,18 @@ def test_a_file_cut_inside_its_last_number_is_refused_by_every_engine(broken, lo
         load(broken)
 
 
+def test_the_three_of_highest_confidence_count_wherever_they_stand(raw):
+    """Of equal ones the lower key; and the log of these tests has pages where it matters."""
+    found = {"document_id": [7] * 5, "key": [5, 9, 2, 4, 8]}
+    items = pl.DataFrame(found | {"confidence": [0.1, 0.5, 0.5, 0.9, 0.2]})
+    wanted = [1 + fs.hash32(key) % (fs.HOT_BUCKETS["topic"] - 1) for key in (4, 2, 9)]
+    assert polars_tables._top(items, "topic").row(0) == (7, *wanted)
+    pages = pl.read_csv(raw / "documents_topics.csv").group_by("document_id")
+    pages = pages.agg(pl.col("confidence_level"))["confidence_level"]
+    moved = [sum(sorted(x)[-3:]) > sum(x[:3]) + 1e-9 for x in pages.to_list()]
+    assert sum(moved) > 50
+
+
 def test_an_unseen_ad_has_a_bucket_no_clicks_and_no_views(raw, tmp_path):
     with_polars.build(raw, tmp_path)
     train, valid = read(tmp_path, "train"), read(tmp_path, "valid")
@@ -387,15 +403,24 @@ def test_look_ups_by_address():
     assert with_torch.Lookup(ids[:0])(wanted).tolist() == [-1] * 7
 
 
-def test_cosines_of_lists_that_are_longer_than_a_slab():
+def test_cosines_of_all_pairs_are_products_of_their_lists():
     rng = np.random.default_rng(0)
     weights = np.where(rng.random((11, 60)) < 0.5, rng.random((11, 60)), 0)
+    weights[[0, 4, 10]] = 0  # documents without a key, the first and the last among them
     of, key = map(torch.tensor, np.nonzero(weights))
-    items = with_torch.slabs_of(of, key, torch.tensor(weights[of, key]), 11)
+    turned = torch.randperm(len(of), generator=torch.Generator().manual_seed(0))
+    of, key = of[turned], key[turned]
+    items = with_torch.Items(of, 7 * key, torch.tensor(weights[of, key]), 11)
     page, promo = torch.arange(11).repeat(11), torch.arange(11).repeat_interleave(11)
     found = with_torch.cosines(items, page, promo).view(11, 11)
-    assert items.many.max() > 3
     np.testing.assert_allclose(found, weights @ weights.T, rtol=1e-12)
+    assert with_torch.cosines(items, page[:0], promo[:0]).shape == (0,)
+
+
+def test_cosines_of_documents_without_any_key_are_zero():
+    none = torch.zeros(0, dtype=torch.int64)
+    items = with_torch.Items(none, none, torch.zeros(0, dtype=torch.float64), 3)
+    assert with_torch.cosines(items, torch.arange(3), torch.arange(3)).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("folds", [-1, 1])

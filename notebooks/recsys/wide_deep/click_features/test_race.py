@@ -10,6 +10,7 @@ import outbrain
 import polars as pl
 import psutil
 import pytest
+from helpers.bench import spread
 
 from . import bench_scaling as bench
 from . import race
@@ -154,48 +155,115 @@ def test_what_comes_behind_is_timed_once_a_round(raced, monkeypatch):
     assert len(calls) == 2 and [row["behind"] for row in rows] == [3] * 4
 
 
-def test_spark_gets_its_threads_heap_and_settings():
-    env = race.local_spark(3, 1024, ("a=b",))
-    words = "--master local[3] --driver-memory 1024m --conf spark.ui.enabled=false --conf a=b"
+def test_features_are_held_against_each_other_in_the_first_round(raced, monkeypatch):
+    held = []
+    monkeypatch.setattr(race, "missing", lambda engine: "")
+    monkeypatch.setattr(race, "run", lambda engine, *rest: {"engine": engine})
+    monkeypatch.setattr(race, "check_same", lambda *both: held.append([x.name for x in both]))
+    race.race(raced[0], rounds=2)
+    assert held == [["spark", "spark"], ["spark", "polars"], ["spark", "torch"]]
+
+
+def test_what_runs_took_lies_by_engine_in_the_order_of_rounds():
+    found = [
+        {"engine": name, "seconds": 10 * turn + at, "cpu_s": 1, "peak_bytes": turn, "rows": 7}
+        for turn in range(2)
+        for at, name in enumerate(("spark", "polars") if turn == 0 else ("polars", "spark"))
+    ]
+    runs = race.by_engine(found)
+    assert runs["spark"]["seconds"].tolist() == [0, 11]
+    assert runs["polars"]["seconds"].tolist() == [1, 10]
+    assert runs["spark"].keys() == {"seconds", "cpu_s", "peak_bytes"}
+    assert runs["spark"]["peak_bytes"].tolist() == [0, 1]
+
+
+def test_spark_gets_its_threads_and_heap():
+    env = race.local_spark(3, 1024)
+    words = "--master local[3] --driver-memory 1024m --conf spark.ui.enabled=false"
     assert env["PYSPARK_SUBMIT_ARGS"] == f"{words} pyspark-shell"
 
 
+@pytest.mark.parametrize("engine", race.ENGINES)
+def test_every_engine_gets_as_many_threads_and_spark_its_heap(engine, tmp_path, monkeypatch):
+    code = (
+        "import json, os, pathlib\n"
+        "def build(raw, out, **options):\n"
+        "    pathlib.Path(out).mkdir()\n"
+        "    told = {'rows': {'a': 1}, 'seconds': {**os.environ, 'given': options}}\n"
+        "    pathlib.Path(out, 'report.json').write_text(json.dumps(told))\n"
+    )
+    (tmp_path / "click_features").mkdir()
+    (tmp_path / "click_features/__init__.py").touch()
+    (tmp_path / f"click_features/with_{engine}.py").write_text(code)
+    monkeypatch.setattr(race, "SLICE", tmp_path)
+    found = race.run(engine, "raw", tmp_path / "out", threads=3, heap_mb=512, check=False)
+    told = found["stages"]
+    assert told["OMP_NUM_THREADS"] == told["POLARS_MAX_THREADS"] == "3"
+    assert told["OMP_WAIT_POLICY"] == "PASSIVE" and told["given"] == {"check": False}
+    if engine == "spark":
+        assert "local[3] --driver-memory 512m" in told["PYSPARK_SUBMIT_ARGS"]
+
+
 def test_a_heap_that_is_too_small_is_left_out(raced, monkeypatch, capsys):
-    def run(raw, engines, heap_mb, conf):
+    def run(raw, engines, heap_mb, rounds):
         if heap_mb == 1:
             raise RuntimeError("OutOfMemoryError")
-        return [{"engine": "spark"}]
+        return [{"engine": one} for one in engines * rounds]
 
     monkeypatch.setattr(bench, "race", run)
-    found = bench.heaps(raced[0], [1, 2048])
-    assert [(one["heap_mb"], one["broadcast"]) for one in found] == [(2048, 1), (2048, 0)]
+    found = bench.heaps(raced[0], [1, 2048], rounds=3)
+    assert found == [{"engine": "spark", "heap_mb": 2048}] * 3
     assert "OutOfMemoryError" in capsys.readouterr().out
 
 
-def test_every_point_has_its_rounds_and_shows_their_median(monkeypatch, tmp_path):
-    asked = []
+def test_every_run_is_a_point_and_the_largest_log_has_paired_ratios(monkeypatch, tmp_path):
+    made, asked, clock = [], [], {"spark": (30.0, 20.0, 25.0), "polars": (3.0, 4.0, 1.0)}
 
-    def raced(raw, engines, rounds, threads, **options):
-        asked.append((rounds, threads, options.get("heap_mb")))
-        took = [{"engine": one, "round": turn} for turn in range(rounds) for one in engines]
-        size = {"rows": 10 * int(raw), "cpu_s": 1.0, "peak_bytes": 5, "stages": {}}
-        return [one | size | {"seconds": (3.0, 1.0, 2.5)[one["round"]]} for one in took]
+    def raced(raw, engines=race.ENGINES, rounds=1, threads=None, heap_mb=None, **options):
+        raw = raw.name
+        asked.append((raw, engines, rounds, threads, heap_mb, options["check"]))
+        return [
+            {"engine": one, "round": turn, "rows": 10 * int(raw), "cpu_s": 1.0, "stages": {}}
+            | {"seconds": clock.get(one, (5.0,) * 3)[turn] * int(raw)}
+            | {"peak_bytes": {"spark": 900, "polars": 100, "torch": 450}[one] + turn}
+            for turn in range(rounds)
+            for one in engines
+        ]
 
     monkeypatch.setattr(bench, "race", raced)
-    monkeypatch.setattr(bench, "log_of", lambda displays, folder: str(displays))
+    monkeypatch.setattr(bench.outbrain, "generate", lambda raw, displays: made.append(displays))
     monkeypatch.setattr(bench, "missing", lambda engine: "")
     monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
-    sizes = ["--displays", "4", "2", "--heaps-mb", "512", "1024"]
+    sizes = ["--displays", "4", "2", "--heaps-mb", "512", "1024", "--heap-rounds", "2"]
     bench.main(["--rounds", "3", "--threads", "1", *sizes])
-    assert asked == [(3, 1, None)] * 2 + [(3, 1, heap) for heap in (512, 512, 1024, 1024)]
+    assert asked == [(raw, race.ENGINES, 3, 1, None, False) for raw in "24"] + [
+        ("4", ("spark",), 2, 1, heap, False) for heap in (512, 1024)
+    ]
+    assert made == [2, 4]
     content = json.loads((tmp_path / "wide_deep.cpu.scaling.json").read_text())
     curve = content["curves"]["over_rows_spark"]
-    assert curve["rows"] == [20, 40] and curve["seconds"] == [2.5, 2.5]
+    assert curve["rows"] == [20] * 3 + [40] * 3
+    assert curve["seconds"] == [60, 40, 50, 120, 80, 100]
     heaps = content["curves"]["spark_over_heap"]
-    assert heaps["heap_mb"] == [512, 512, 1024, 1024] and heaps["broadcast"] == [1, 0, 1, 0]
-    largest = content["metrics"]["largest_time_polars"]
-    assert (largest["value"], largest["low"], largest["repeats"]) == (2.5, 1.0, 3)
-    assert content["threads"] == 1
+    assert heaps["heap_mb"] == [512, 512, 1024, 1024] and heaps["seconds"] == [120, 80] * 2
+    assert heaps["peak_bytes"] == [900, 901] * 2
+    found = content["metrics"]
+    largest = found["largest_time_polars"]
+    assert (largest["value"], largest["low"], largest["repeats"]) == (12, 4, 3)
+    ratio = found["largest_time_spark_over_polars"]  # 10, 5 and 25, not 100 over 12
+    assert (ratio["value"], ratio["low"], ratio["high"]) == (10, 5, 25)
+    assert found["largest_memory_spark_over_torch"]["value"] == pytest.approx(901 / 451)
+    assert found["largest_memory_spark"]["unit"] == "B" and ratio["unit"] == "×"
+    assert not any("spark_over_spark" in name for name in found)
+    assert content["threads"] == 1 and content["sizes"]["rows"] == 40
+
+
+def test_six_rounds_of_two_million_rows_and_three_heaps_are_what_is_recorded():
+    """5.17 ads a display; of six rounds an interval of 95 % can be told, of five none."""
+    assert 2e6 < 5.17 * bench.DISPLAYS[-1] < 2.1e6 and 2e5 < 5.17 * bench.DISPLAYS[-2] < 2.1e5
+    asked = bench.parser().parse_args([])
+    assert (asked.rounds, asked.heap_rounds, len(asked.heaps_mb)) == (6, 3, 3)
+    assert [spread(range(n)).interval for n in (5, 6)] == ["range", "95 %"]
 
 
 def test_lines_are_statements_whatever_their_layout(tmp_path, monkeypatch):

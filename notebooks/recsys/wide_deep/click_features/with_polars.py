@@ -37,18 +37,26 @@ def build(raw, out, folds=0, check=True, batch_rows=250_000):
         clicks = in_order(log["clicks_train"].collect(engine="streaming"))
         ads, fit = _counted(clicks.lazy(), tables, folds)
         output.json("statistics.json", fit)
-    for number, batch in enumerate(clicks.iter_slices(batch_rows)):
-        with output.stage("join"):
-            names = {name: f"{name}/part-{number:05d}.parquet" for name in fs.SETS}
-            done = all(map(output.has, names.values()))
-            features = None if done else _features(batch, tables, ads, fit)
-        with output.stage("write"):
-            for name, path in names.items():
-                ours = pl.col("train") if name == "train" else ~pl.col("train")
-                if not output.has(path):
-                    with output.file(path) as temp:
-                        write_part(features.filter(ours).select(fs.COLUMNS), temp)
+    batches = clicks.iter_slices(batch_rows)
+    write_parts(output, batches, lambda batch: _features(batch, tables, ads, fit))
     return finish(output, "polars")
+
+
+def write_parts(output, batches, features_of):
+    """None; writes a part of each set for each batch of clicks, but for those that are there.
+
+    features_of: the finished rows of a batch, and `train`.
+    """
+    for number, batch in enumerate(batches):
+        paths = {name: f"{name}/part-{number:05d}.parquet" for name in fs.SETS}
+        if all(map(output.has, paths.values())):
+            continue
+        with output.stage("join"):
+            features = features_of(batch)
+        for name in [name for name in fs.SETS if not output.has(paths[name])]:
+            ours = pl.col("train") if name == "train" else ~pl.col("train")
+            with output.stage("write"), output.file(paths[name]) as temp:
+                write_part(features.filter(ours).select(fs.COLUMNS), temp)
 
 
 def write_part(features, path):

@@ -7,10 +7,8 @@ driver. Similarities are sums over the page's list of look-ups in the map of the
 
     spark-submit --master spark://… --driver-memory 4g click_features/submit.py RAW OUT
 
-`RAW` and `OUT` are addresses that all workers read: paths, hdfs://…, s3a://…. (Paths and file://
-have been tried, the other two not.) Who starts Spark chooses master, heap and settings. PySpark
-is a peer: `race.missing` says whether it can run here; without it this module can be read, not
-called.
+`RAW` and `OUT` are addresses that all workers read. Who starts Spark chooses master, heap and
+settings. PySpark is a peer: without it this module can be read, not called.
 """
 
 import time

@@ -1,16 +1,13 @@
 """The features of `spec` as tensor operations: on a GPU, or wherever tensors lie.
 
 What is done for each row of the log: joins are look-ups in tables addressed by the key itself,
-sums by group are `index_add` and `bincount`, and the cosines of two documents' short lists
-compare all with all, `SLAB` slots at a time; longer lists have several slabs. The files and the
-small tables of displays, pages and ads are `polars_tables`'.
+sums by group are `index_add` and `bincount`, and a key of the page is found among those of the
+ad's page by binary search. The files and the small tables of displays, pages and ads are
+`polars_tables`'.
 
-Shapes: `E` displays, `P` pages, `A` ads, `D` 1 + the largest document_id, `S` slabs of `W`
-slots, `R` rows of a batch. Integers are int64 unless said otherwise, NEVER where a key or a
-time is unknown; weights are float64.
+Shapes: `A` ads, `F` folds, `R` rows of a batch. Integers are int64 unless said otherwise, NEVER
+where a key or a time is unknown; weights are float64.
 """
-
-from dataclasses import dataclass
 
 import outbrain
 import polars as pl
@@ -23,7 +20,6 @@ from .polars_tables import in_order
 from .polars_tables import tables_of as small_tables
 
 NEVER = -(2**62)
-SLAB = 8
 
 
 class Lookup:
@@ -45,48 +41,32 @@ class Lookup:
         return self.table[torch.where(inside, wanted, self.last + 1)]
 
 
-@dataclass(frozen=True)
 class Items:
-    """The lists of an attribute: document d has `many[d]` slabs from `first[d]` on."""
+    """Weighted keys of documents: `Items(of, key, weight, documents)`, listed in any order.
 
-    key_SW: torch.Tensor  # int32, numbers of keys; -1 where empty
-    weight_SW: torch.Tensor
-    first: torch.Tensor
-    many: torch.Tensor
+    Document d has `many[d]` of them from `first[d]` on. `code`, d · keys + the number of the
+    key, rises, so that a pair of document and key is found by a binary search.
+    """
 
-
-def slabs_of(of, key, weight, documents):
-    """The Items of as many documents, whose weighted keys are listed in any order."""
-    order = of.argsort(stable=True)
-    of, key, weight = of[order], key[order], weight[order]
-    many = torch.bincount(of, minlength=documents)
-    rank = torch.arange(len(of), device=of.device) - (many.cumsum(0) - many)[of]
-    slabs = -(-many // SLAB)
-    first = slabs.cumsum(0) - slabs
-    key_SW = key.new_full((int(slabs.sum()), SLAB), -1, dtype=torch.int32)
-    weight_SW = weight.new_zeros(key_SW.shape)
-    at = first[of] + rank // SLAB, rank % SLAB
-    key_SW[at] = key.unique(return_inverse=True)[1].int()
-    weight_SW[at] = weight
-    return Items(key_SW, weight_SW, first, slabs)
+    def __init__(self, of, key, weight, documents):
+        names, key = key.unique(return_inverse=True)
+        self.keys, self.many = len(names), torch.bincount(of, minlength=documents)
+        self.first = self.many.cumsum(0) - self.many
+        self.code, order = (of * self.keys + key).sort()
+        self.weight = weight[order]
 
 
 def cosines(items, page, promo):
     """The sum over common keys of products of weights, float64 (R,), of documents (R,)."""
-    found = items.weight_SW.new_zeros(len(page))
-    slabs = items.many[page], items.many[promo]
-    for s in range(int(slabs[0].max()) if len(page) else 0):
-        for t in range(int(slabs[1].max())):
-            at = torch.nonzero((slabs[0] > s) & (slabs[1] > t))[:, 0]
-            one, other = items.first[page[at]] + s, items.first[promo[at]] + t
-            key_RW, weight_RW = items.key_SW[other], items.weight_SW[other]
-            total = found[at]
-            for slot in range(SLAB):
-                key = items.key_SW[one, slot]
-                same_RW = (key[:, None] == key_RW) & (key >= 0)[:, None]
-                total += items.weight_SW[one, slot] * (weight_RW * same_RW).sum(1)
-            found[at] = total
-    return found
+    many = items.many[page]
+    row = torch.arange(len(page), device=page.device).repeat_interleave(many)
+    start = items.first[page] - (many.cumsum(0) - many)
+    at = start[row] + torch.arange(len(row), device=page.device)  # all keys of all pages
+    wanted = items.code[at] + (promo - page)[row] * items.keys  # the same key, of the ad's page
+    other = torch.searchsorted(items.code, wanted).clamp(max=len(items.code) - 1)
+    products = items.weight[at] * items.weight[other]
+    products = torch.where(items.code[other] == wanted, products, 0)
+    return items.weight.new_zeros(len(page)).index_add_(0, row, products)
 
 
 def build(raw, out, folds=0, device="cpu", check=True, batch_rows=250_000):
@@ -111,18 +91,9 @@ def build(raw, out, folds=0, device="cpu", check=True, batch_rows=250_000):
         views, clicked, *days = (sum(found) for found in zip(*seen, strict=True))
         ctr, count, fit = _finish_ads(tables["ads"], views, clicked, days, folds)
         output.json("statistics.json", fit)
-    for number, batch in enumerate(batches):
-        with output.stage("join"):
-            found = _rows(batch, tables)
-            names = {name: f"{name}/part-{number:05d}.parquet" for name in fs.SETS}
-            if not all(map(output.has, names.values())):
-                columns = features_of(found, tables, ctr, count, fit)
-        for name, path in names.items():
-            inside = found["train"] == (name == "train")
-            if not output.has(path):
-                with output.stage("write"), output.file(path) as temp:
-                    part = {c: values[inside].cpu().numpy() for c, values in columns.items()}
-                    with_polars.write_part(pl.DataFrame(part), temp)
+    with_polars.write_parts(
+        output, batches, lambda batch: _features(batch, tables, ctr, count, fit)
+    )
     return finish(output, "torch")
 
 
@@ -137,7 +108,7 @@ def tables_of(log, folds, device):
     documents += [unit["document_id"] for unit in units.values()]
     many = 1 + max(int(ids.max()) for ids in documents if len(ids))
     return found | {
-        "items": {name: slabs_of(*unit.values(), many) for name, unit in units.items()}
+        "items": {name: Items(*unit.values(), many) for name, unit in units.items()}
     }
 
 
@@ -212,8 +183,9 @@ def _finish_ads(ads, views_FA, clicks_FA, days, folds):
     return ctr, count, fit
 
 
-def features_of(rows, tables, ctr, count, fit):
-    """The features by column, in order, of the rows of a batch."""
+def _features(batch, tables, ctr, count, fit):
+    """The finished rows of a batch of clicks, a frame, and `train`."""
+    rows = _rows(batch, tables)
     ad, fold = rows["ad"], rows["fold"]
     found = {name: rows[name] for name in fs.KEYS} | {"clicked": rows["clicked"].to(torch.int8)}
     for name, at in (("displays", "display"), ("pages", "page"), ("ads", "ad")):
@@ -227,4 +199,5 @@ def features_of(rows, tables, ctr, count, fit):
     for name, days in zip(fs.AGES, _days(rows, tables), strict=True):
         days = torch.where(days < 0, fit[f"{name}_median"], days.double())
         found[f"{name}_age"] = torch.log1p(days).float()
-    return {column: found[column] for column in fs.COLUMNS}
+    found["train"] = rows["train"]
+    return pl.DataFrame({c: found[c].cpu().numpy() for c in (*fs.COLUMNS, "train")})

@@ -1,14 +1,11 @@
 """Features as batches on disk, read through a memory map.
 
 The article stores "pre-batched TFRecords": each record is a whole batch, shuffled once while it
-is written, so that training reads long stretches and does no work a row. We keep the idea and
-replace the format by Arrow IPC files, which need no TensorFlow and are read through a memory
-map: a batch is a slice of the file, and nothing is parsed.
-
-A batch is written with three fixed-width columns, `categories`, `multi_hot` and `numbers`,
-beside clicked, display_id and ad_id. The folder is a `click_features.Folder`: each file is
-whole or not there, a killed run is gone on with, and the report at its end holds every file's
-SHA-256. Only a folder with a report can be opened.
+is written, so that training reads long stretches and does no work a row. We replace the format
+by Arrow IPC files, which need no TensorFlow: a batch is a slice of the file, and nothing is
+parsed. It has three fixed-width columns, `categories`, `multi_hot` and `numbers`, beside
+clicked, display_id and ad_id. The folder is a `click_features.Folder`, whose report holds every
+file's SHA-256.
 
 Shapes: `B` rows of a batch, `C` categorical columns, `H` multi-hot features, `K` slots of each
 (0 is an empty one), `F` numeric columns.

@@ -7,10 +7,9 @@ allow.
 Data and model are the same for all: 13 categories with the published buckets and widths (scaled
 at tier cpu), 13 numbers, no multi-hot features, which the peer lacks; before the clock starts
 its logits are held against ours with equal weights. Buckets are drawn from a power law. The
-peer comes twice: as its `Trainer` runs it, which fetches row by row, and its bare model in our
-loop. It trains with torch's RMSprop; ours with FTRL for the wide part, with dense and
-sparse gradients, and compiled by Inductor. What the peer imports for texts and images may be
-absent; where it is absent itself, ours race alone.
+peer comes twice, with torch's RMSprop: as its `Trainer` runs it, which fetches row by row, and
+its bare model in our loop. Ours has FTRL for the wide part, dense and sparse gradients, and is
+compiled by Inductor, too. What the peer imports for texts and images may be absent.
 """
 
 import argparse

@@ -9,11 +9,9 @@ Every step moves the gradients of all tables, 367 MB at the published size: the 
 repository does the same (`sparse_as_dense`). DDP sums sparse gradients only of torch's own
 embedding modules, and NCCL none at all, so `write_run` refuses them.
 
-`torchrun` starts as many processes as there are cores, GPUs or machines:
-
     torchrun --nproc-per-node 8 -m click_model.ddp run.json
 
-where run.json is what `write_run` makes, and the slice's folder is the current one or on
+trains what `write_run` wrote into run.json, with the slice's folder the current one or on
 PYTHONPATH. `launch` does both on this machine, bounded in time.
 """
 
@@ -23,7 +21,6 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -112,20 +109,6 @@ def placed(local_rank, local_ranks, gpus):
     return "nccl" if gpus >= local_ranks else "gloo", device
 
 
-@contextmanager
-def process_group(timeout_s):
-    """The device of this process, in a group of all."""
-    ranks = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    backend, device = placed(*ranks, torch.cuda.device_count())
-    if device != "cpu":
-        torch.cuda.set_device(device)
-    dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
-    try:
-        yield torch.device(device)
-    finally:
-        dist.destroy_process_group()
-
-
 def train(run, device):
     """None; trains what `write_run` wrote, called by all of a group."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -147,9 +130,15 @@ def main(argv=None):
     parser.add_argument("run", help="JSON file of `write_run`")
     parser.add_argument("--message-s", type=float, default=300, help="a message's time limit")
     args = parser.parse_args(argv)
-    run = json.loads(Path(args.run).read_text(encoding="utf-8"))
-    with process_group(args.message_s) as device:
-        train(run, device)
+    ranks = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    backend, device = placed(*ranks, torch.cuda.device_count())
+    if device != "cpu":
+        torch.cuda.set_device(device)
+    dist.init_process_group(backend, timeout=timedelta(seconds=args.message_s))
+    try:
+        train(json.loads(Path(args.run).read_text(encoding="utf-8")), torch.device(device))
+    finally:
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

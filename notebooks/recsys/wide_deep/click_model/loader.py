@@ -1,8 +1,7 @@
 """The loader that keeps a device busy: a thread reads batches ahead while the device computes.
 
-The article's loader is TensorFlow's; ours is one thread that works ahead, since a batch is one
-slice of a file. It says how long its consumer waited: a loader that keeps up costs nothing but
-its own cores. To a GPU, batches travel from pinned memory on a stream of their own.
+Ours is one thread that works ahead, since a batch is one slice of a file. It says how long its
+consumer waited. To a GPU, batches travel from pinned memory on a stream of their own.
 """
 
 import time
@@ -41,9 +40,8 @@ class Loader:
 
     categories, multi_hot, display_id and ad_id come as int64, numbers and clicked as float32.
     `prefetch` batches at most wait ready; 0 reads each when it is asked for. `seed` shuffles
-    the batches anew each epoch. Of `ranks` processes each takes its own part of every batch,
-    so that together they see what one would. Buckets travel to a GPU as int32 and are widened
-    there. An epoch may be left early. `report` tells of the last one.
+    the batches anew each epoch, which may be left early; `report` tells of the last one. Of
+    `ranks` processes each takes its own part of every batch. Buckets travel to a GPU as int32.
     """
 
     def __init__(self, batches, device="cpu", prefetch=2, seed=None, rank=0, ranks=1):

@@ -8,12 +8,11 @@ GPUs" (NVIDIA Technical Blog, 29 April 2021); the idea is Cheng et al. 2016, arX
     deep = MLP(concat(E_c[index_c], Σ_k E_h[index_hk], x))             5 × 1024, ReLU, dropout
 
 We keep the published sizes (91,777,245 parameters) but not its 32 tables: features of the same
-width share one table, each behind its own offset, so that one gather serves them all. What a
-row means is unchanged; a bucket beyond a feature's own would read its neighbour's rows, so
-buckets are checked.
+width share one, each behind its own offset, so that one gather serves them all. A bucket beyond
+a feature's own would read its neighbour's rows, so buckets are checked.
 
 Shapes: `B` rows, `C` categorical features, `H` multi-hot features of `K` slots (bucket 0 is an
-empty slot), `F` numbers, `D` width of the embedded row.
+empty slot), `F` numbers, `D` width of the embedded row; of a table `N` rows of width `D`.
 """
 
 from dataclasses import dataclass
@@ -22,8 +21,7 @@ from itertools import accumulate
 import torch
 from click_features import spec
 from torch import nn
-
-from .layers import glorot_normal, linear, look_up, look_up_sum
+from torch.nn import functional
 
 PARTS = ("both", "wide", "deep")
 
@@ -79,6 +77,45 @@ class Sizes:
             self.numbers,
             tuple(hidden or self.hidden),
         )
+
+
+def look_up(weight, at, sparse=False):
+    """Rows (*at.shape, D) of weight (N, D).
+
+    On a CPU the dense gradient of `index_select` costs a fraction of `embedding`'s; on a GPU
+    its atomic additions would queue up at the few rows of small features.
+    """
+    if sparse or weight.is_cuda:
+        return functional.embedding(at, weight, sparse=sparse)
+    return weight.index_select(0, at.flatten()).reshape(*at.shape, weight.shape[1])
+
+
+def look_up_sum(weight, at, sparse=False, fused=None):
+    """Sums (*at.shape[:-1], D) of rows of weight (N, D) over at's last axis, row 0 left out.
+
+    fused: in one kernel, which holds no single rows; None does so on a GPU.
+    """
+    if weight.is_cuda if fused is None else fused:
+        flat = at.reshape(-1, at.shape[-1])
+        rows = functional.embedding_bag(flat, weight, mode="sum", padding_idx=0, sparse=sparse)
+        return rows.reshape(*at.shape[:-1], weight.shape[1])
+    return (look_up(weight, at, sparse) * (at != 0)[..., None]).sum(-2)
+
+
+def glorot_normal(rows, columns):
+    """(rows, columns) normal, cut at two deviations, of variance 2 / (rows + columns)."""
+    deviation = (2 / (rows + columns)) ** 0.5 / 0.87962566103423978  # the cut takes this
+    return nn.init.trunc_normal_(
+        torch.empty(rows, columns), 0, deviation, -2 * deviation, 2 * deviation
+    )
+
+
+def linear(width, size):
+    """An affine layer with Keras's start: Glorot uniform weights, bias 0."""
+    layer = nn.Linear(width, size)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 class Tables(nn.Module):

@@ -13,8 +13,7 @@ RMSprop (Hinton, lecture 6e, 2012):
     v' = ρ v + (1 - ρ) g²,   w' = w - lr g / (√v' + ε)
 
 This is torch's formula and that of TensorFlow 2's `RMSprop` at the article's time, with other
-defaults: ρ 0.9 and ε 1e-7 in TensorFlow, 0.99 and 1e-8 in torch. (Keras since 2.11 puts ε under
-the root.) torch's refuses sparse gradients; TensorFlow decays all of v at every step and moves
+defaults. torch's refuses sparse gradients; TensorFlow decays all of v at every step and moves
 only the rows that have a gradient. Ours moves the same rows and lets the others' decay wait:
 ρ^(steps missed) when a row is next touched. That is the same v without a pass over the table.
 

@@ -5,10 +5,10 @@
 With one click a display, as in the competition, it is 1 / rank of the clicked ad, or 0 beyond
 rank k. Equal scores are the trap: a sort would rank them as they happen to lie, and a file in
 which the clicked ad comes first would reward a constant. We rank the clicked rows last among
-equals, so that the order of rows cannot matter and ties never flatter.
+equals: the order of rows cannot matter, and ties never flatter.
 
-What a model has to beat needs no training: chance, and popularity, an ad's click rate in the
-training rows, drawn towards the mean of all ads as if it had been shown `prior` times more:
+Popularity, which needs no training, is an ad's click rate in the training rows, drawn towards
+the mean of all ads as if it had been shown `prior` times more:
 
     s = (clicks + prior · mean) / (views + prior)
 
@@ -33,11 +33,8 @@ def map_at_k(scores, clicked, groups, k=12):
 def average_precision(scores, clicked, groups, k=12):
     """Each group's average precision at k, (G,) float64, groups ascending.
 
-    AP = Σ_(rank ≤ k, clicked) hits so far / rank, over min(k, clicks of the group). A group
-    without a click counts 0. Equal scores rank the clicked rows last: the result does not
-    depend on the order of rows, and a constant score gains nothing. Raises ValueError for
-    unequal lengths, no rows, scores that are NaN, other labels than 0 and 1, and k < 1. Costs
-    three sorts. Source: the competition's metric, one click a display.
+    A group without a click counts 0. Raises ValueError for unequal lengths, no rows, scores
+    that are NaN, other labels than 0 and 1, and k < 1. Costs three sorts.
     """
     scores, clicked, groups = (torch.as_tensor(x).flatten() for x in (scores, clicked, groups))
     if not len(scores) == len(clicked) == len(groups) or not len(scores) or k < 1:

@@ -6,8 +6,9 @@ Data, training or knowledge may be missing. The first two are tried: logs of sev
 several rates for each. For the third the truth of the drawn world is asked: terms of the
 utility are replaced by the best line through the features that are to tell of them.
 
-A seed draws a world. Half of a log's validation displays, those of even numbers, choose the
-rate of `model`; every score is of the other half, after the last epoch.
+A seed draws a world. Every score is of its last two days, after the last epoch: nothing is
+learned or chosen on these. The rate of `model` is chosen on the days before, on the displays
+that training has not.
 """
 
 import tempfile
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import outbrain
+import polars as pl
 import torch
 from click_features import paths, spec, with_polars
 from helpers import device
@@ -56,8 +58,16 @@ def data_of(displays, folder, seed=0):
     return world, *sets
 
 
+def later(raw, display_id):
+    """Which rows (N,), bool, are of displays after the last day that training has."""
+    day = pl.col("timestamp") // outbrain.DAY_MS
+    late = outbrain.scan(raw)["events"].filter(day > spec.TRAIN_DAYS)
+    late = late.select(pl.col("display_id").cast(pl.Int64)).collect()
+    return torch.isin(display_id, late["display_id"].to_torch())
+
+
 def parts(seed, sizes):
-    """What is learned from, chosen on (even displays) and reported (odd ones) of each log."""
+    """What is learned from, chosen on (the days of training) and reported (later ones)."""
     found = {}
     for log in LOGS:
         with tempfile.TemporaryDirectory(prefix="log-") as folder:
@@ -65,10 +75,10 @@ def parts(seed, sizes):
             shown = world.rows(valid["display_id"].numpy(), valid["ad_id"].numpy())
             truth = {name: world.seen((name,))[shown] for name in TOLD_BY}
             truth |= {"seen": world.seen()[shown], "pairs": world.seen(TOGETHER)[shown]}
-            truth |= {"appeal": np.array(world.appeal[shown])}  # the file is gone soon
-        odd = valid["display_id"] % 2 == 1
-        told = {f"train_{log}": train, f"choice_{log}": taken(valid, ~odd)}
-        asked = Asked(taken(valid, odd), taken(truth, odd.numpy()))
+            truth["appeal"] = world.appeal[shown]
+            late = later(Path(folder) / "raw", valid["display_id"])
+        told = {f"train_{log}": train, f"choice_{log}": taken(valid, ~late)}
+        asked = Asked(taken(valid, late), taken(truth, late.numpy()))
         found |= {name: Part(rows, displays(rows)) for name, rows in told.items()}
         found[f"test_{log}"] = Part(asked, displays(asked.rows))
     return found
@@ -141,7 +151,7 @@ def judge(made, asked, job):
 
 
 def arm(log, of, **more):
-    """An arm that is judged on the reported half of a log."""
+    """An arm that is judged on the reported days of a log."""
     return Arm(test=(f"test_{log}",), setting={"log": log, "of": of}, **more)
 
 

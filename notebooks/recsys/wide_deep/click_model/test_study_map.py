@@ -1,13 +1,15 @@
-"""The study of MAP as it is declared: which half chooses, which is reported, what is true."""
+"""The study of MAP as it is declared: which days choose, which are reported, what is true."""
 
 from dataclasses import asdict
 
 import numpy as np
+import outbrain
 import pytest
 import torch
 from click_features import spec
 from helpers import receipts
 from helpers.study import Job, Part, StudyError
+from outbrain.world import chunks
 from press.study import hold, record
 
 from . import study_map as study
@@ -75,20 +77,30 @@ def test_what_is_recorded_has_these_sizes_and_worlds():
     assert list(study.STUDY.seeds) == [0, 1, 2, 3, 4] and study.STUDY.over == "worlds"
 
 
-def test_choice_and_report_are_the_even_and_the_odd_half_of_validation(tmp_path):
+def days_of(world, display_id):
+    """The day of each row's display, from the drawn clock and not from a file."""
+    when = np.concatenate([one.timestamp_ms for one in chunks(world.catalogue())])
+    return when[display_id.numpy() - 1] // outbrain.DAY_MS
+
+
+def test_nothing_is_learned_or_chosen_on_the_days_that_are_reported(tmp_path):
     sizes = study.STUDY.small().sizes
     parts = study.parts(1, sizes)
     world, train, valid = study.data_of(sizes["middle"], tmp_path, 1)
     assert world.seed == 1
-    for part, whole in (("train", train), ("choice", valid), ("test", valid)):
+    late = days_of(world, valid["display_id"]) > 10
+    assert set(days_of(world, train["display_id"])) == set(range(11))
+    wanted = {"train": np.full(len(train["clicked"]), True), "choice": ~late, "test": late}
+    for part, which in wanted.items():
         data, units = parts[f"{part}_middle"]
         rows = data.rows if part == "test" else data
-        side = {"choice": 0, "test": 1}.get(part)
-        which = [side in (None, one % 2) for one in whole["display_id"].tolist()]
-        assert sum(which) > 0 and all(
-            torch.equal(rows[name], column[which]) for name, column in whole.items()
-        )
-        assert set(units) == set(rows["display_id"].tolist())
+        assert which.sum() > 100
+        for name, column in (train if part == "train" else valid).items():
+            assert torch.equal(rows[name], column[torch.from_numpy(which)])
+        assert units == set(rows["display_id"].tolist())
+    reported = parts["test_middle"].data.rows["display_id"]
+    assert set(days_of(world, reported)) == {11, 12}
+    assert set(days_of(world, parts["choice_middle"].data["display_id"])) == set(range(11))
     asked = parts["test_middle"].data
     at = world.rows(asked.rows["display_id"].numpy(), asked.rows["ad_id"].numpy())
     wanted = {"match": world.seen(("match",)), "quality": world.seen(("quality",))}
@@ -97,6 +109,15 @@ def test_choice_and_report_are_the_even_and_the_odd_half_of_validation(tmp_path)
     assert set(asked.truth) == set(wanted)
     for name, values in wanted.items():
         np.testing.assert_allclose(asked.truth[name], values[at], atol=1e-12)
+
+
+def test_a_row_s_click_rates_count_the_clicks_of_other_folds(tmp_path, monkeypatch):
+    asked, build = [], study.with_polars.build
+    monkeypatch.setattr(
+        study.with_polars, "build", lambda *of, **how: asked.append(how) or build(*of, **how)
+    )
+    study.data_of(60, tmp_path)
+    assert asked == [{"folds": 5, "check": False}]
 
 
 @pytest.mark.parametrize("wrong", ["choice_large", "train_large", "choice_small"])
@@ -138,7 +159,7 @@ def test_a_new_network_has_the_size_of_the_page():
     assert study.begin("truth", None) == "truth"
 
 
-def test_the_rate_of_the_model_is_chosen_on_the_even_displays(monkeypatch):
+def test_the_rate_of_the_model_is_the_best_on_what_it_is_to_choose_on(monkeypatch):
     scores, asked = {"a": 0.2, "b": 0.6, "c": 0.5, "d": 0.1}, []
 
     def evaluate(model, rows):
@@ -146,8 +167,8 @@ def test_the_rate_of_the_model_is_chosen_on_the_even_displays(monkeypatch):
         return scores[model]
 
     monkeypatch.setattr(study, "evaluate", evaluate)
-    assert study.fit(job_of("model", tuple(scores), choice="even")) == "b"
-    assert asked == ["even"] * 4
+    assert study.fit(job_of("model", tuple(scores), choice="earlier")) == "b"
+    assert asked == ["earlier"] * 4
 
 
 def asked_rows(rows=60):

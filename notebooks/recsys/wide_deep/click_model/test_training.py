@@ -131,8 +131,10 @@ def test_sparse_gradients_train_to_the_same_weights():
 
 
 def test_training_learns_and_the_curve_says_so():
-    curve = fit(model_of(), Rows(TRAIN, 100, seed=0), VALID, Options(4, 1, deep_lr=0.02))
+    model = model_of()
+    curve = fit(model, Rows(TRAIN, 100, seed=0), VALID, Options(4, 1, deep_lr=0.02))
     assert [epoch.number for epoch in curve] == [1, 2, 3, 4]
+    assert curve[-1].map_at_12 == evaluate(model, VALID) != evaluate(model, TRAIN)
     assert curve[-1].loss < curve[0].loss and curve[-1].map_at_12 > 0.7
     assert all(epoch.rows == 3000 and epoch.seconds > 0 for epoch in curve)
 

@@ -7,18 +7,17 @@ of the deep part is
 
     lr s / w  while s < w,   lr / 4 until half of the remaining epochs,   lr / 8 to the end
 
-FTRL has a fixed rate. Where we differ from the repository: its first step, taken before its
-schedule is asked, uses the full rate; ours is the first of the warm-up. Its loss scaling is
-float16's; on a card with bfloat16 units ours needs none. After each epoch the validation rows
-are scored and MAP@12 is taken over displays.
+Where we differ from the repository: its first step, taken before its schedule is asked, uses
+the full rate; ours is the first of the warm-up. Its loss scaling is float16's; on a card with
+bfloat16 units ours needs none.
 
 In a group of processes (`ddp`) each takes its part of every batch. Gradients are averaged over
 processes, and we want the gradient of the mean over the whole batch, also where the parts
 differ in rows: so each process weighs its sum of losses by ranks / rows of the batch.
 
-Shapes: `B` rows of a batch, `N` rows of a data set. A data set is a dict of tensors as
-`loader.Loader` gives: categories (N, C) and multi_hot (N, H, K) int64, numbers (N, F) and
-clicked (N,) float32, display_id and ad_id (N,).
+Shapes: `B` rows of a batch, `N` rows of a data set: a dict of tensors as `loader.Loader` gives,
+categories (N, C) and multi_hot (N, H, K) int64, numbers (N, F) and clicked (N,) float32,
+display_id and ad_id (N,).
 """
 
 import time

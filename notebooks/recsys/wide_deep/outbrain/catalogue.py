@@ -2,10 +2,9 @@
 
 Popularities follow Zipf's law. The numbers of ads, documents and readers grow as a power below
 one of the displays (Heaps' law), scaled so that 16,874,593 displays have 478,950 ads, as in the
-real training log; all other sizes are our choice. A document has up to six topics, the first
-of them its main one; topics of one category occur together. Advertisers own a few landing pages
-each and run campaigns on them; an ad's quality has a part of its advertiser, a part of its
-campaign and a part of its own, so that click rates at every level say something.
+real training log; all other sizes are our choice. A document has up to six topics, of one
+category mostly. An ad's quality has a part of its advertiser, a part of its campaign and a part
+of its own, so that click rates at every level say something.
 
 Shapes: `D` documents, `A` ads, `T` topics a document has at most.
 """

@@ -1,7 +1,6 @@
 """A loader of the log's files that checks them: `load`; `scan` trusts them.
 
-`load` takes Kaggle's files as they are once unzipped, and those of `generator.generate`, which
-follow the same schemas. What it does about what it meets:
+`load` takes Kaggle's files as they are once unzipped, and those of `generator.generate`:
 
 - a missing file or column, or a row with more fields than the header: refused, by name;
 - a bad row (no number where one must be, a click that is neither 0 nor 1, an identifier left
@@ -13,9 +12,6 @@ follow the same schemas. What it does about what it meets:
 - clicks without their display's event or their ad, a display without a click, an ad shown
   twice in one, an event, an ad or a document twice: refused, since only a file cut short or
   written twice explains them.
-
-An unseen category is none of its business: identifiers pass as they are, and hashing gives each
-a bucket.
 """
 
 from pathlib import Path

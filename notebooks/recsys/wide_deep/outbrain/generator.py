@@ -3,10 +3,8 @@
 `generate` writes the CSV files with Kaggle's names, headers and habits: "\\N" for an unknown
 platform, places with and without a state, documents without a source, a date or a topic, dates
 that cannot be. Confidences are noisy, so that similarities computed from the files follow those
-of the world without being them. What nobody could know from the files is kept in `truth/`.
-
-The files are written chunk by chunk, so memory stays bounded at any number of displays, into a
-folder of another name that gets its own when it is whole.
+of the world without being them. What nobody could know from the files is drawn again from the
+seed when it is asked for. The files are written chunk by chunk, in bounded memory.
 """
 
 import json
@@ -25,22 +23,16 @@ from .catalogue import TOPICS, Effects, catalogue, heaps, zipf_draws
 from .schemas import START_MS
 from .world import SEEN, chunks, splitmix64
 
-_TRUTH = {
-    "appeal": np.float32,
-    "probability": np.float32,
-    "ad_id": np.int32,
-    "first_row": np.int64,
-}
-_FORMAT = 1  # raised when the same arguments begin to mean other files
+_FORMAT = 2  # raised when the same arguments begin to mean other files
 
 
 @dataclass(frozen=True)
 class World:
     """A generated log and what is true of it.
 
-    The arrays follow the rows of clicks_train.csv, memory-mapped: `appeal` (what the reader
-    likes about an ad, the position on the page aside), `probability` (of a click, the
-    position included) and `ad_id`. `first_row` has the first row of each display, and the end.
+    The arrays follow the rows of clicks_train.csv: `appeal` (what the reader likes about an ad,
+    the position on the page aside), `probability` (of a click, the position included), `ad_id`
+    and `display_id`.
     """
 
     folder: Path
@@ -48,19 +40,27 @@ class World:
     seed: int
     effects: Effects
 
-    appeal = cached_property(lambda self: self._truth("appeal"))
-    probability = cached_property(lambda self: self._truth("probability"))
-    ad_id = cached_property(lambda self: self._truth("ad_id"))
-    first_row = cached_property(lambda self: self._truth("first_row"))
+    appeal = property(lambda self: self._drawn[0])
+    probability = property(lambda self: self._drawn[1])
+    ad_id = property(lambda self: self._drawn[2])
+    display_id = property(lambda self: self._drawn[3])
+
+    @cached_property
+    def _drawn(self):
+        ids = self.catalogue().ads.ids
+        chunked = [
+            (one.appeal, one.probability, ids[one.ad], np.repeat(one.display_id, one.size))
+            for one in chunks(self.catalogue())
+        ]
+        return [np.concatenate(parts) for parts in zip(*chunked, strict=True)]
 
     def rows(self, display_id, ad_id):
         """The rows of clicks_train.csv (from 0) that show these ads, int64 like `display_id`.
 
         Raises ValueError for an ad that its display does not show.
         """
-        displays = np.repeat(np.arange(1, len(self.first_row)), np.diff(self.first_row))
         wanted = np.asarray(display_id, np.int64) * 2**32 + np.asarray(ad_id)
-        rows = displays * 2**32 + self.ad_id  # ascending, as the file is
+        rows = self.display_id * 2**32 + self.ad_id  # ascending, as the file is
         found = np.searchsorted(rows, wanted).clip(max=len(rows) - 1)
         if (lost := rows[found] != wanted).any():
             display, ad = divmod(int(wanted[lost][0]), 2**32)
@@ -76,9 +76,6 @@ class World:
         drawn = chunks(self.catalogue())
         return np.concatenate([sum(one.terms[name] for name in terms) for one in drawn])
 
-    def _truth(self, name):
-        return np.memmap(self.folder / "truth" / f"{name}.bin", _TRUTH[name], "r")
-
 
 def generate(folder, n_displays, seed=0, effects=None):
     """The World of a new log in `folder`: 60,000 displays take about a second.
@@ -87,8 +84,8 @@ def generate(folder, n_displays, seed=0, effects=None):
     >>> outbrain.load("outbrain")["events"].select(pl.len()).collect().item()
     60000
 
-    The same arguments write the same bytes. A folder that holds just this log is kept as it
-    is; ValueError for one that holds anything else. A run that is killed leaves no `folder`.
+    The same arguments write the same bytes. A folder that holds this log is kept as it is;
+    ValueError for one that holds anything else. A run that is killed leaves no `folder`.
     """
     folder, effects = Path(folder), effects or Effects()
     about = {"format": _FORMAT, "displays": n_displays, "seed": seed}
@@ -104,10 +101,9 @@ def generate(folder, n_displays, seed=0, effects=None):
     folder.parent.mkdir(parents=True, exist_ok=True)
     temp = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        (temp / "truth").mkdir()
         _write_documents(world, temp)
         _write_displays(world, temp)
-        (temp / "truth" / "about.json").write_text(json.dumps(about, indent=1) + "\n")
+        (temp / "about.json").write_text(json.dumps(about, indent=1) + "\n")
         temp.chmod(0o755)
         os.replace(temp, folder)  # an empty folder may be replaced, a full one not
     except BaseException:
@@ -117,7 +113,7 @@ def generate(folder, n_displays, seed=0, effects=None):
 
 
 def _about(folder):
-    path = folder / "truth" / "about.json"
+    path = folder / "about.json"
     return json.loads(path.read_text()) if path.is_file() else None
 
 
@@ -183,22 +179,13 @@ def _attributes(rng, folder, kind, ids, what_DK, share_DK, known):
 
 
 def _write_displays(world, folder):
-    places, row = pl.Series(world.places), 0
-    truth = {name: folder / "truth" / f"{name}.bin" for name in _TRUTH}
+    places = pl.Series(world.places)
     for number, drawn in enumerate(chunks(world)):
-        first = number == 0
         rng = np.random.default_rng([world.seed, 3, number])
-        _csv(folder, "events", _events(rng, world, drawn, places), first)
-        ad_id = world.ads.ids[drawn.ad]
-        shown = {"display_id": np.repeat(drawn.display_id, drawn.size), "ad_id": ad_id}
-        _csv(folder, "clicks_train", shown | {"clicked": drawn.clicked}, first)
-        starts = row + np.cumsum(drawn.size)
-        kept = {"appeal": drawn.appeal, "probability": drawn.probability, "ad_id": ad_id}
-        kept["first_row"] = np.concatenate([[0], starts]) if first else starts
-        for name, values in kept.items():
-            with open(truth[name], "ab") as file:
-                values.astype(_TRUTH[name]).tofile(file)
-        row = int(starts[-1])
+        _csv(folder, "events", _events(rng, world, drawn, places), number == 0)
+        shown = {"display_id": np.repeat(drawn.display_id, drawn.size)}
+        shown |= {"ad_id": world.ads.ids[drawn.ad], "clicked": drawn.clicked}
+        _csv(folder, "clicks_train", shown, number == 0)
 
 
 def _events(rng, world, drawn, places):

@@ -1,7 +1,6 @@
 """A latent world of pages, ads and readers, from which Outbrain-like click logs are drawn.
 
-The real log may not be passed on, so this chapter draws one like it, and knows the truth behind
-it. In a display with ads j = 1 ... J exactly one ad is clicked (so it is in the real log), by a
+In a display with ads j = 1 ... J exactly one ad is clicked (so it is in the real log), by a
 conditional logit (McFadden 1974):
 
     P(click j) = exp(u_j) / sum_k exp(u_k)
@@ -13,11 +12,8 @@ conditional logit (McFadden 1974):
         - position * ln(position on the page)            never written to a file
 
 The first five lines are the ad's *appeal*. Positions are drawn at random, so ranking by appeal
-is the best that anyone can do who does not know them (the expected probability rises with
-appeal). Their bias follows Craswell et al. 2008 in spirit: odds fall as a power of it.
-
-A display has 5.16 ads on average, as in the real log. Pages, ads and readers come from
-`catalogue`.
+is the best that anyone can do who does not know them. Their bias follows Craswell et al. 2008
+in spirit: odds fall as a power of it. A display has 5.16 ads on average, as in the real log.
 
 Shapes: `N` displays of a chunk, `R` their rows (one an ad).
 """

@@ -2,9 +2,8 @@
 
     python -m fourier_operator.bench_fourier_operator     # this machine's tier, 20 rounds
 
-A layer: fast transforms, products with the kept rows of the transforms' matrices, and
-neuraloperator's layer (skipped where it is not installed), on the same weights and checked for
-equality before the clock starts.
+Fast transforms, products with the kept rows of the transforms' matrices, and neuraloperator's
+layer (skipped where it is not installed), on the same weights, checked for equality first.
 """
 
 import argparse
@@ -16,11 +15,10 @@ from helpers import bench, device, receipts
 from .spectral_conv import SpectralConv
 
 LAYERS = {  # points an axis, kept modes, channels
-    "reduced": ((24, 56), (4, 8), 20),
-    "darcy": ((32, 32), (8, 8), 24),
+    "reduced": ((24, 56), (4, 8), 20), "darcy": ((32, 32), (8, 8), 24),
     "three_axes": ((32, 56, 20), (4, 6, 3), 20),
     "published": ((104, 208, 32), (10, 10, 10), 36),
-}
+}  # fmt: skip
 
 
 def peer_of(conv, modes):

@@ -1,39 +1,25 @@
-"""Darcy flow: the benchmark on which Fourier operators are compared, learnt at 16 × 16 points
-and asked at 32 × 32.
+"""Darcy flow, the benchmark of Fourier operators: learnt at 16 × 16 points, asked at 32 × 32.
 
 The pressure u of water in porous rock solves −∇·(a ∇u) = f on the unit square with u = 0 at
 its rim; a takes two values, in patches. The operator maps a to u. Data: 1,000 pairs at 16²,
-50 at 16² and 50 at 32², shipped with neuraloperator (Kossaifi et al., 2024), after Li et al.,
-Fourier Neural Operator (2021).
-
-One trainer for every contestant, `descent`, as for the storage sites: same data, batches and
-schedule. Loss and measure are the relative L2 error.
+50 at 16² and 50 at 32², shipped with neuraloperator (Kossaifi et al., 2024), after Li et al.
+(2021). Loss and measure are the relative L2 error; every contestant learns by `descent`.
 
 Legend: N samples, Z and R points an axis.
 """
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import torch
 
 from .descent import descend, relative_l2
 from .networks import FNO, UNet
 
-
-class Flow(NamedTuple):
-    """Pairs of patches a_NZR (0 or 1, float32) and pressures u_NZR."""
-
-    a_NZR: torch.Tensor
-    u_NZR: torch.Tensor
+Flow = namedtuple("Flow", "a_NZR u_NZR")  # pairs of patches (0 or 1, float32) and pressures
 
 
 def load(folder):
-    """A dict of `Flow`: "train_16", "test_16", "test_32"; ValueError for a file of another
-    kind.
-
-    >>> load(data.fetch("darcy"))["train_16"].a_NZR.shape
-    torch.Size([1000, 16, 16])
-    """
+    """A dict of `Flow`: "train_16", "test_16", "test_32"; ValueError for another file."""
     found = {}
     for name in ("train_16", "test_16", "test_32"):
         pair = torch.load(f"{folder}/darcy_{name}.pt", weights_only=True)
@@ -62,11 +48,8 @@ def contestants(seed=0):
 
 
 def fit(net, flow, epochs=20, batch=32, rate=4e-3, seed=0, tell=None):
-    """The mean relative L2 loss of each epoch; `net` is trained in place, and from then on its
-    answers are in units of pressure (`net.unit`, the training set's mean and spread).
-
-    Optimiser, schedule, `tell` and errors as `descent.descend`.
-    """
+    """The mean relative L2 loss of each epoch; `net` is trained in place by `descend`, and from
+    then on answers in units of pressure (`net.unit`, the training set's mean and spread)."""
     net.unit = flow.u_NZR.mean().item(), flow.u_NZR.std().item()
     x = inputs(flow.a_NZR)
 

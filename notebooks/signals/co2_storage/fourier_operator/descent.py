@@ -2,8 +2,8 @@
 
 The decay of the weights is the coupled one of torch's `Adam`: it is added to the gradient, and
 Adam divides the sum by its size. So where a weight hardly changes the loss, decay alone is
-left, divided by itself, and takes the weight to zero in full steps. Decoupled, as in `AdamW`,
-it would hardly move it.
+left, divided by itself, and takes the weight to zero in full steps. `decoupled`, as in
+`AdamW`, it hardly moves it.
 """
 
 import math
@@ -19,18 +19,21 @@ def relative_l2(found, true):
     return gap / true.flatten(1).norm(dim=1).clamp(min=1e-6)
 
 
-def descend(net, loss_of, number, epochs, seed=0, batch=8, rate=3e-3, tell=None):
+def descend(
+    net, loss_of, number, epochs, seed=0, batch=8, rate=3e-3, tell=None, decoupled=False
+):
     """A list of each epoch's mean loss over `number` samples, while `net` follows its gradient.
 
     `loss_of` maps the numbers of a batch's samples, an index tensor, to their loss. Their order
-    comes from `seed`. Adam, weight decay 1e-4; the rate rises for a tenth of the updates and
-    falls on a cosine. `tell(epoch, loss)` is called after each epoch. Raises ValueError for no
-    samples, and FloatingPointError, naming the epoch, once the loss is not finite.
+    comes from `seed`. Adam (`decoupled`: AdamW), weight decay 1e-4; the rate rises for a tenth
+    of the updates and falls on a cosine. `tell(epoch, loss)` is called after each epoch. Raises
+    ValueError for no samples, FloatingPointError once the loss is not finite.
     """
     if not number:
         raise ValueError("no samples: at least one is needed to learn from")
     order = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.Adam(net.parameters(), rate, weight_decay=1e-4)
+    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+    optimiser = kind(net.parameters(), rate, weight_decay=1e-4)
     updates = max(epochs * -(-number // batch), FEWEST_UPDATES)
     course = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, updates, pct_start=0.1)
     losses = []

@@ -1,14 +1,10 @@
-"""Spectral convolutions for a runtime without complex numbers, their weights kept in 8 or 16
-bits: what a browser can run.
+"""Spectral convolutions for a runtime without complex numbers, such as a browser's, their
+weights kept in 8 or 16 bits.
 
-No back-end of a browser's runtime has a Fourier transform of complex numbers. But a spectral
-layer keeps few modes, and for few modes the transform is a small product of real matrices
-(`spectral_conv.by_matrices`), exact up to rounding. `MatrixSpectral` is that layer with its
-matrices laid down, so that it can be exported.
-
-Spectral weights are kept as 8-bit integers with one scale a mode, because weak modes are orders
-of magnitude below strong ones; the other weights as 16-bit floats. The graph widens them once,
-when it is loaded.
+`MatrixSpectral` is the layer as products of real matrices (`spectral_conv.by_matrices`), laid
+down so that it can be exported. Spectral weights are kept as 8-bit integers with one scale a
+mode, because weak modes are orders of magnitude below strong ones; the other weights as 16-bit
+floats. The graph widens them once, when it is loaded.
 
 Legend: B batch, C channels, n_1 … n_d points an axis, K kept modes of all axes together.
 """
@@ -34,13 +30,8 @@ SMALL = 512  # weights of fewer numbers than this are left as they are
 
 class MatrixSpectral(nn.Module):
     """The twin of a `SpectralConv` in real matrix products: `MatrixSpectral(conv.weight,
-    conv.modes, (24, 56))`.
-
-    weight: complex (C_in, C_out, m_1 … m_d) for each corner, as `SpectralConv` has them; modes:
-    (m_1 … m_d); sizes: (n_1 … n_d) of what comes in, two axes or more. Maps (B, C_in, n_1 …
-    n_d) to (B, C_out, n_1 … n_d). `bits` 8 rounds the weights, 32 keeps them. Raises ValueError
-    for corners that overlap or modes beyond the transform's.
-    """
+    conv.modes, (24, 56))`, the sizes those of what comes in, two axes or more. `bits` 8 rounds
+    the weights, 32 keeps them. Raises ValueError for modes that do not fit the sizes."""
 
     def __init__(self, weight, modes, sizes, bits=32):
         super().__init__()
@@ -62,10 +53,8 @@ class MatrixSpectral(nn.Module):
 
 
 class Stored(nn.Module):
-    """A constant (2, K, C, C) kept small: called, it gives back the tensor in float32.
-
-    `bits` 8: a scale for each of the K modes, so that a weak mode keeps its digits; 32: as it
-    is. Raises ValueError for another width."""
+    """A constant (2, K, C, C) kept in 8 bits, with a scale for each of the K modes, or in 32
+    (ValueError for others): called, it gives back the tensor in float32."""
 
     def __init__(self, tensor, bits):
         super().__init__()
@@ -97,12 +86,9 @@ class _Half(nn.Module):
 
 
 def as_matrices(model, example, bits=32):
-    """A copy of `model` in evaluation mode whose spectral convolutions are `MatrixSpectral`:
-    `as_matrices(net, x)`.
-
-    `example` is a tuple of inputs: the copy works for their shapes alone. `bits` below 32
-    rounds spectral weights to that, and all other weights of 512 numbers or more to 16.
-    """
+    """A copy of `model` in evaluation mode whose spectral convolutions are `MatrixSpectral`,
+    for the shapes of `example`, a tuple of inputs, alone. `bits` below 32 rounds spectral
+    weights to that, and all other weights of 512 numbers or more to 16."""
     model = copy.deepcopy(model).eval().requires_grad_(False)
     for name, shape in _inputs(model, example).items():
         home, _, last = name.rpartition(".")

@@ -1,27 +1,23 @@
-"""Neural operators for CO₂ storage: the Fourier neural operator (FNO), the U-FNO, and a
-plain U-Net beside them.
+"""The Fourier neural operator (FNO), the U-FNO, and a plain U-Net beside them.
 
-Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
-Storage" (NVIDIA Technical Blog, 2022), about Wen et al., U-FNO (Advances in Water
-Resources, 2022). A Fourier layer (Li et al., 2021) computes
+The article is about Wen et al., U-FNO (2022). A Fourier layer (Li et al., 2021) computes
 
     v' = relu( F⁻¹(R · F(v)) + W v )          and the U-Fourier layer, with a U-Net U,
     v' = relu( F⁻¹(R · F(v)) + W v + U v )
 
 where F is the Fourier transform over depth, radius and time, R a complex matrix for each
 kept mode, W a matrix a cell. What is not kept is zero, so that a layer has the same weights on
-every grid. U, three levels of strided convolutions and back, returns what the cut-off took:
-the sharp front of the plume.
+every grid. U, three levels of strided convolutions and back, returns what the cut-off took.
 
-`UFNO.published()` is the article's network, 33,097,829 parameters with a complex one
-counted once. Where we differ: any shape is padded so that three halvings fit, `outputs` may be
-more than one (the article trains one network a target), and batch normalisation may be left out
-of the U path. Two modes in place of three fold time into the channels: the network sees depth
-and radius, and answers for all `times` at once, as the reduced presets do.
+Where we differ: any shape is padded so that three halvings fit, `outputs` may be more than one
+(the article trains one network a target), and batch normalisation may be left out of the U
+path. Two modes in place of three fold time into the channels: the network sees depth and
+radius, and answers for all `times` at once, as the reduced presets do.
 
 Legend: B batch, C channels, Z rows, R rings, T report times.
 """
 
+import functools
 from itertools import pairwise
 
 import torch
@@ -51,8 +47,7 @@ class Pointwise(nn.Linear):
 
 
 class FourierLayer(nn.Module):
-    """`relu(spectral + per-cell matrix)`, and with `unet` what the U path adds; (B, C, Z,
-    R, T) or (B, C, Z, R) to the same."""
+    """`relu(spectral + per-cell matrix)`, with `unet` what the U path adds; shapes stay."""
 
     def __init__(self, width, modes, unet=None):
         super().__init__()
@@ -67,12 +62,9 @@ class FourierLayer(nn.Module):
 
 
 class UPath(nn.Module):
-    """Three strided convolutions down and three transposed ones back, joined level by
-    level; sizes in eighths.
-
-    (B, width, Z, R, T) to the same, or (B, width, Z, R) with two `axes`. `inner` channels
-    inside; as published 36, with batch normalisation.
-    """
+    """Three strided convolutions down and three transposed ones back, joined level by level;
+    (B, width, Z, R, …) to the same, sizes in eighths. `inner` channels inside; as published 36,
+    with batch normalisation."""
 
     def __init__(self, width, inner=None, normalise=True, axes=3):
         super().__init__()
@@ -104,15 +96,12 @@ class UPath(nn.Module):
 
 
 class FNO(nn.Module):
-    """Lift, Fourier layers, projection: `FNO(12, width=36, modes=(10, 10, 10), layers=6)`.
-
-    Maps (B, C, Z, R, T) to (B, Z, R, T), or (B, outputs, Z, R, T) where `outputs` > 1. The
-    field is padded by `pad` cells an axis at the far ends (zeros below in depth, the edge
-    repeated along radius and time), and more where eighths do not fit, since a transform
-    takes its field for periodic. With two `modes`, time is folded: T must be `times` or 1,
-    the input's first time alone is read, and all `times` are answered. Raises ValueError
-    for another number of channels or of times.
-    """
+    """Lift, Fourier layers, projection. Maps (B, C, Z, R, T) to (B, Z, R, T), or (B, outputs,
+    Z, R, T) where `outputs` > 1. The field is padded by `pad` cells an axis at the far ends
+    (zeros below in depth, the edge repeated along radius and time), and more where eighths do
+    not fit, since a transform takes its field for periodic. With two `modes`, time is folded: T
+    must be `times` or 1, the input's first time alone is read, and all `times` are answered.
+    Raises ValueError for another number of channels or of times."""
 
     def __init__(
         self, channels=INPUTS, outputs=1, width=36, modes=(10, 10, 10), layers=6,
@@ -138,15 +127,13 @@ class FNO(nn.Module):
 
     @classmethod
     def reduced(cls, outputs=2, times=12):
-        """For 24 × 48 points on two cores, time folded; both fields from one network. All kinds
-        have about as many real numbers: a U-FNO's fewer modes pay for its U paths. It has no
-        batch normalisation, whose statistics four cases hardly give."""
+        """For 24 × 48 points, time folded; both fields from one network. All kinds have about
+        as many real numbers; no batch normalisation, whose statistics few cases hardly give."""
         return cls(outputs=outputs, times=times, **REDUCED[cls.__name__])
 
 
 class UFNO(FNO):
-    """An FNO whose last `u_layers` layers have a U path: `UFNO.published()`. Shapes and
-    errors as `FNO`."""
+    """An FNO whose last `u_layers` layers have a U path. Shapes and errors as `FNO`."""
 
     def __init__(
         self, *args, width=36, modes=(10, 10, 10), layers=6, u_layers=3, inner=None,
@@ -160,25 +147,23 @@ class UFNO(FNO):
 
 
 class UNet(nn.Module):
-    """The article's kind of baseline, convolutions alone: three halvings, twice the
-    channels at each, and back.
-
-    Shapes, `times` (with `axes` 2) and errors as `FNO`. Each level's field is handed across
-    to its counterpart on the way back.
-    """
+    """The article's kind of baseline, convolutions alone: up to three `halvings`, twice the
+    channels at each, and back, each level's field handed across. `kernel`: an odd number.
+    Shapes, `times` (with `axes` 2) and errors as `FNO`."""
 
     def __init__(
-        self, channels=INPUTS, outputs=1, width=32, pad=(0, 0, 4), head=128, times=None, axes=3
-    ):
+        self, channels=INPUTS, outputs=1, width=32, pad=(0, 0, 4), head=128, times=None, axes=3,
+        halvings=HALVINGS, kernel=3,
+    ):  # fmt: skip
         super().__init__()
         self.channels, self.pad = channels, tuple(pad)
-        sizes = [width * 2**level for level in range(HALVINGS + 1)]
-        transposed = _kinds(axes)[1]
+        sizes = [width * 2**level for level in range(halvings + 1)]
+        transposed, made = _kinds(axes)[1], functools.partial(_convolution, axes, kernel)
         self.lift = Pointwise(channels, width)
-        self.down = nn.ModuleList(_convolution(a, b, axes, 2) for a, b in pairwise(sizes))
-        self.level = nn.ModuleList(_convolution(size, size, axes) for size in sizes)
+        self.down = nn.ModuleList(made(a, b, 2) for a, b in pairwise(sizes))
+        self.level = nn.ModuleList(made(size, size) for size in sizes)
         self.up = nn.ModuleList(transposed(b, a, 2, 2) for a, b in pairwise(sizes))
-        self.join = nn.ModuleList(_convolution(2 * size, size, axes) for size in sizes[:-1])
+        self.join = nn.ModuleList(made(2 * size, size) for size in sizes[:-1])
         self.head = Head(width, head, outputs, _folded(times, axes))
 
     def forward(self, x_BCZRT):
@@ -198,10 +183,7 @@ class UNet(nn.Module):
 
 class Head(nn.Module):
     """Two maps a point, from `width` channels to the outputs, of the points that were there
-    before padding.
-
-    (B, Z, R, T) where there is one output, else (B, outputs, Z, R, T); `times` unfolds time.
-    """
+    before padding; `times` unfolds time."""
 
     def __init__(self, width, inner, outputs, times):
         super().__init__()
@@ -213,7 +195,7 @@ class Head(nn.Module):
         Z, R, T = sizes
         out = self.maps(v[:, :, :Z, :R] if self.times else v[:, :, :Z, :R, :T])
         if self.times:
-            out = out.unflatten(1, (self.outputs, self.times)).movedim(2, -1)
+            out = out.unflatten(1, (self.outputs, self.times)).permute(0, 1, 3, 4, 2)
         return out[:, 0] if self.outputs == 1 else out
 
 
@@ -232,8 +214,8 @@ def _kinds(axes):
     }[axes]
 
 
-def _convolution(channels_in, channels_out, axes, stride=1):
-    convolution = _kinds(axes)[0](channels_in, channels_out, 3, stride, 1)
+def _convolution(axes, kernel, channels_in, channels_out, stride=1):
+    convolution = _kinds(axes)[0](channels_in, channels_out, kernel, stride, kernel // 2)
     return nn.Sequential(convolution, nn.LeakyReLU(0.1))
 
 

@@ -1,16 +1,13 @@
-"""A spectral layer over several processes: pencils of the field, repartitioned between
-transforms, forward and backward.
+"""A spectral layer over several processes, as in the article's last part, about Grady et al.
+(arXiv:2204.01205): pencils of the field, repartitioned between transforms.
 
-The article's last part, about Grady et al. (arXiv:2204.01205): a field too large for one GPU is
-divided, and so are weights and gradients. A transform over d axes is d transforms over one.
-Each needs its own axis whole, so the field is cut along two others into pencils, and between
-transforms an all-to-all exchange turns them:
+A transform over d axes is d transforms over one. Each needs its own axis whole, so the field is
+cut along two others into pencils, and between transforms an all-to-all exchange turns them:
 
     X/p Y/q Z  –rfft Z, cut–  X/p Y/q K_z  ⇄  X/p Y K_z/q  –fft Y, cut–  ⇄  X K_y/p K_z/q
 
 There, after the transform over X, each process multiplies its own modes by its own weights; the
-way back is the same reversed. An exchange is a permutation, so its gradient is the reverse
-exchange. After each transform the modes that the layer drops are cut off before anything is
+way back is the same reversed. The modes that the layer drops are cut off before anything is
 sent. `torch.distributed` carries the bytes, gloo here and NCCL on GPUs.
 
     python -m fourier_operator.pencil_fft                    # four processes of this machine
@@ -38,12 +35,9 @@ def shares(length, parts):
 
 
 class Pencils:
-    """A grid of p × q processes: `Pencils(2, 2)` in each of four. Counts the bytes it sends.
-
-    Process r stands in row r // q and column r % q. Processes of a row share a piece of X,
-    those of a column a piece of Y. Every process must make it, in the same order. ValueError
-    where p · q is not the number of processes.
-    """
+    """A grid of p × q processes, made by each of them in the same order; counts the bytes it
+    sends. Process r stands in row r // q, whose processes share a piece of X, and column r % q,
+    whose share one of Y. ValueError where p · q is not the number of processes."""
 
     def __init__(self, p, q):
         rank, size = dist.get_rank(), dist.get_world_size()
@@ -62,10 +56,8 @@ class Pencils:
         return x.split(shares(x.shape[axis + 1], self.q), axis + 1)[self.column]
 
     def turn(self, field, cut, join, length, by_row):
-        """The field cut along axis `cut`, where it was whole, and whole along `join`.
-
-        `length`: of the whole `join` axis. Among a row's processes or a column's.
-        """
+        """The field cut along axis `cut`, where it was whole, and whole along `join`, of this
+        `length`; among a row's processes or a column's."""
         return _Exchange.apply(field, self, cut, join, length, by_row)
 
     def _swap(self, field, cut, join, length, by_row):
@@ -101,14 +93,9 @@ class _Exchange(torch.autograd.Function):
 
 
 class PencilSpectralConv(nn.Module):
-    """One process's part of a `SpectralConv` over three axes.
-
-    >>> mine = PencilSpectralConv(conv, Pencils(2, 2))
-
-    Holds the process's share of the weights alone. Maps its piece (B, C_in, X/p, Y/q, Z) of a
-    field to that of the answer; `sizes` are the whole field's (X, Y, Z). Raises ValueError for
-    a layer of other than three axes.
-    """
+    """One process's part of a `SpectralConv` over three axes (ValueError for others):
+    `PencilSpectralConv(conv, Pencils(2, 2))`. Holds its share of the weights alone, and maps
+    its piece (B, C_in, X/p, Y/q, Z) of a field of `sizes` (X, Y, Z) to that of the answer."""
 
     def __init__(self, conv, pencils):
         super().__init__()
@@ -177,8 +164,8 @@ def memory_bytes(sizes, modes, channels, p, q):
 
 
 def compare(p, q, sizes=(20, 18, 14), modes=(4, 3, 5), channels=3, batch=2):
-    """A dict: how far p × q pencils are from one process (answer, gradients of field and
-    weight), bytes sent and counted, weights held; the same on every process."""
+    """A dict, the same on every process: how far p × q pencils are from one process (answer,
+    gradients of field and weight), bytes sent, weights and cells held."""
     torch.manual_seed(0)
     conv = SpectralConv(channels, channels, modes).double()
     conv.weight = nn.ParameterList([w.detach().to(torch.cdouble) for w in conv.weight])
@@ -221,8 +208,7 @@ def worker(rank=-1, size=-1, meet=None):
 
 
 def main():
-    """Be one of a launcher's processes; without a launcher, fork four, which share what this
-    one has imported."""
+    """Be one of a launcher's processes; without a launcher, fork four."""
     if "RANK" in os.environ:
         return worker()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,4 @@
-"""The published network on a GPU, the naive way, and a broken one.
-
-`make predict` counts them without a GPU, at the sizes of each tier.
-"""
+"""The published network on a GPU, the naive way, and a broken one."""
 
 import torch
 

@@ -1,14 +1,11 @@
 """The spectral convolution: one complex matrix for each kept mode, and two ways to compute it.
 
 By fast transforms it costs O(n log n) and touches every mode, kept or not. Where few are
-kept, products with the few rows of the transforms' matrices cost less, though they grow
-with n · modes: `SpectralConv` takes them on a processor below `MATRICES_BELOW`. Both agree
-up to rounding, and so do their gradients.
-
-The products are of real matrices alone, real and imaginary parts side by side: [a b] ·
-[[cos, -sin], [sin, cos]] multiplies a + bi by e^(-iθ). Small products of complex numbers are
-slow in the libraries, and some runtimes have none. Source of the layer: Li et al., Fourier
-Neural Operator for Parametric Partial Differential Equations (2021); the matrices are our own.
+kept, products with the few rows of the transforms' matrices cost less: `SpectralConv` takes
+them on a processor below `MATRICES_BELOW`. They are of real matrices alone, real and imaginary
+parts side by side, since small products of complex numbers are slow in the libraries, and some
+runtimes have none: [a b] · [[cos, -sin], [sin, cos]] multiplies a + bi by e^(-iθ). The layer
+is that of Li et al. (2021); the matrices are our own.
 
 Legend: B batch, C channels, n1 … nd points an axis, K kept modes of all axes together.
 """
@@ -27,12 +24,10 @@ FEW_BEHIND = 8  # kept modes of the axes behind, up to which a block matrix is w
 class SpectralConv(nn.Module):
     """A learned multiplication of the lowest modes: `SpectralConv(36, 36, (10, 10, 10))`.
 
-    Maps real (B, C_in, n1 … nd) to (B, C_out, n1 … nd): real FFT over all axes but two, the
-    kept modes times one complex matrix (C_in, C_out) each, zeros elsewhere, and back. `modes`
-    are kept on both sides of every axis but the last, of which the transform has one side: so
-    there are 2^(d-1) corners. `weight` holds one complex tensor (C_in, C_out, m1 … md) a
-    corner; the first axis toggles fastest: (low, low), (high, low), (low, high), (high, high).
-    Raises ValueError where the corners would overlap. Source: Li et al., 2021, section 4.
+    Maps real (B, C_in, n1 … nd) to (B, C_out, n1 … nd). `modes` are kept on both sides of every
+    axis but the last, of which the real transform has one side: so there are 2^(d-1) corners.
+    `weight` holds one complex tensor (C_in, C_out, m1 … md) a corner; the first axis toggles
+    fastest. Raises ValueError where the corners would overlap.
     """
 
     def __init__(self, channels_in, channels_out, modes):
@@ -92,10 +87,7 @@ def joined(corners):
 
 def by_matrices(x_BCs, mix, into, back):
     """(B, C_out, n1 … nd): the layer as real products, with `mixing`'s and `kept_transforms`'.
-
-    The last axis is multiplied away first, and comes back last; what is kept of it stays
-    behind, real beside imaginary parts.
-    """
+    The last axis goes first, and comes back last; what is kept of it stays behind."""
     B, C_in = x_BCs.shape[:2]
     y, behind = x_BCs, 1
     for matrix in reversed(into):
@@ -120,13 +112,11 @@ def mixing(real_KCC, imaginary_KCC):
 @torch.inference_mode(False)  # what is made in inference cannot be used in training later
 def kept_transforms(sizes, modes, dtype, device):
     """(into, back): two lists of one real matrix an axis, of the real transform cut to the kept
-    modes, and of its inverse.
+    modes, and of its inverse, which counts a mode twice, for its mirror image.
 
     What lies behind an axis, K kept modes of the axes after it, must not mix. Where K is small
-    the matrix has two axes, (n · K · 2, 2 modes · K · 2), and most of it is zeros, multiplied
-    too: cheaper than to move the field in memory. Else it has three, (1, 4 modes, n): cosines
-    above sines. The inverse counts a mode and its mirror image, which a real field has, twice.
-    """
+    the matrix has two axes, (n · K · 2, 2 modes · K · 2), most of it zeros: cheaper than to
+    move the field in memory. Else it has three, (1, 4 modes, n): cosines above sines."""
     into, back, behind = [], [], 1
     for axis in range(len(sizes) - 1, -1, -1):
         last = axis == len(sizes) - 1

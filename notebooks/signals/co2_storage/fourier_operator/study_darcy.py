@@ -2,17 +2,15 @@
 
     make study CHAPTERS=signals/co2_storage STUDY=darcy
 
-After each epoch, every network is asked on unseen fields at 16 × 16 and at 32 × 32 points; the
-receipt has the means over seeds as curves, and the errors at the end. The fields at 32² are
-those of the test at 16², finer. Without neuraloperator its arm is left out of the study, and
-so of the receipt.
+After each epoch, every network is asked on unseen fields at 16 × 16 points, and on the same at
+32 × 32. Without neuraloperator its arm is left out of the study, and so of the receipt.
 """
 
 import copy
 import hashlib
 import importlib.util
 import statistics
-from typing import NamedTuple
+from collections import namedtuple
 
 import torch
 from helpers import data
@@ -21,12 +19,7 @@ from helpers.study import Arm, Metric, Outcome, Part, Study
 from . import darcy
 from .networks import parameters
 
-
-class Recipe(NamedTuple):
-    """How every network learns; for how many epochs, the study's sizes say."""
-
-    batch: int = 32
-    rate: float = 4e-3
+Recipe = namedtuple("Recipe", "batch rate", defaults=(32, 4e-3))  # of every network
 
 
 class Flat(torch.nn.Module):
@@ -97,30 +90,22 @@ def declared(peer):
     """The study, with the arm of neuraloperator's network (`peer`) or without it."""
     starts = {"fno": "FNO", "cnn": "U-Net"} | ({"neuraloperator": "peer's"} if peer else {})
     how = {"train": "train_16", "test": ("test_16", "test_32"), "loss": Recipe()}
+    pairs = [(other, points) for other in starts if other != "fno" for points in ("16", "32")]
     return Study(
-        notebook="co2_storage",
-        name="darcy",
+        notebook="co2_storage", name="darcy", seeds=range(3), processes=2,
         arms={name: Arm(start=start, **how) for name, start in starts.items()},
-        seeds=range(3),
         sizes={"epochs": 20, "training_fields": 1000, "test_fields": 50},
         trial={"epochs": 1, "training_fields": 32, "test_fields": 4},
         metrics={points: Metric("%", 100) for points in ("16", "32")},
-        parts=parts,
-        begin=begin,
-        fit=fit,
-        judge=judge,
+        parts=parts, begin=begin, fit=fit, judge=judge, extra=extra,
         outcomes={
             f"darcy_{other}_less_fno_{points}": Outcome(
                 points, other, "fno", ("start",), f"test_{points}", unit="percentage points"
             )
-            for other in starts
-            if other != "fno"
-            for points in ("16", "32")
+            for other, points in pairs
         },
-        extra=extra,
         key="darcy_trained_{arm}_{metric}",
-        threads=2,
-    )
+    )  # fmt: skip
 
 
 STUDY = declared(importlib.util.find_spec("neuralop") is not None)

@@ -128,6 +128,18 @@ def test_three_axes_of_any_size(kind, extra):
     assert net(torch.randn(2, 12, 9, 13, 5)).shape == (2, 9, 13, 5)
 
 
+@pytest.mark.parametrize("halvings, kernel", [(1, 3), (2, 5), (3, 3)])
+def test_a_u_net_is_as_deep_and_its_filters_as_wide_as_asked(halvings, kernel):
+    shape = {"outputs": 2, "width": 4, "head": 5, "times": 3, "axes": 2, "pad": (0, 0, 0)}
+    net = UNet(**shape, halvings=halvings, kernel=kernel)
+    assert net(torch.randn(2, 12, 9, 13, 3)).shape == (2, 2, 9, 13, 3)
+    assert (len(net.down), len(net.level)) == (halvings, halvings + 1)
+    lists = (net.down, net.level, net.join)
+    sizes = {block[0].kernel_size for blocks in lists for block in blocks}
+    assert sizes == {(kernel, kernel)}
+    assert net.level[-1][0].out_channels == 4 * 2**halvings
+
+
 @pytest.mark.parametrize("kind", [FNO, UFNO, UNet])
 def test_folded_time_reads_the_first_time_alone(kind):
     torch.manual_seed(0)

@@ -47,7 +47,7 @@ def test_each_arm_is_given_what_it_is_named_for(flows):
 
 
 def test_what_is_recorded_has_three_seeds_of_the_whole_data_set():
-    assert list(WHOLE.seeds) == [0, 1, 2] and WHOLE.threads == 2
+    assert list(WHOLE.seeds) == [0, 1, 2] and (WHOLE.threads, WHOLE.processes) == (1, 2)
     assert WHOLE.sizes == {"epochs": 20, "training_fields": 1000, "test_fields": 50}
 
 

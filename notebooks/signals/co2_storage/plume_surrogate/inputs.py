@@ -22,12 +22,11 @@ FLOOR = 1e-6
 
 def encode(cases, grid, moving=True):
     """The network's input (B, 12, Z, R, T), channels as `CHANNELS`, from a dict as
-    `storage_sites.load` gives it; not `moving`: for the first time alone, (B, 12, Z, R, 1),
-    all that a network with folded time reads.
+    `storage_sites.load` gives it; not `moving`: for the first time alone, all that a network
+    with folded time reads.
 
-    Permeabilities (mD) as logarithms, the rest scaled to about one; everything is zero
-    below the aquifer, but not time and place. Tensor arithmetic alone, so that it can be
-    traced; float32, on the cases' device.
+    Permeabilities (mD) as logarithms, the rest scaled to about one; everything is zero below
+    the aquifer, but not time and place. Tensor arithmetic alone, on the cases' device.
     """
     k_BZR = cases["permeability"].float()
     device, inside = k_BZR.device, cases["mask"].float()
@@ -43,14 +42,11 @@ def encode(cases, grid, moving=True):
     open_BZ1 = cases["perforation_mask"].float()[:, :, None]
     logs = torch.stack([k_BZR, k_BZR * case("kv_kh")], 1).clamp(min=1e-6).log10()
     fields = [
-        cases["porosity"].float(),
-        open_BZ1,
+        cases["porosity"].float(), open_BZ1,
         open_BZ1 * (case("rate") / open_BZ1.sum(1, keepdim=True).clamp(min=1)),
-        case("depth") + below_m,
-        below_m / case("thickness").clamp(min=1),
-        case("swi"),
-        case("lam"),
-    ]
+        case("depth") + below_m, below_m / case("thickness").clamp(min=1),
+        case("swi"), case("lam"),
+    ]  # fmt: skip
     raw = torch.cat([logs, torch.stack([field.expand(B, Z, R) for field in fields], 1)], 1)
     middle, unit = (along(values, (1, -1, 1, 1)) for values in zip(*SCALES, strict=True))
     outward = along(grid.centres_m, (1, 1, R)).clamp(min=1e-3).log10() / 2 - 1
@@ -64,8 +60,7 @@ def encode(cases, grid, moving=True):
 
 
 def pressure_unit(cases, grid):
-    """(N,): the build-up in bar that a network calls 1, rate / (permeability · thickness) times
-    a constant: the scale of steady radial flow. Tensor arithmetic alone."""
+    """(N,): the build-up in bar that a network calls 1, the scale of steady radial flow."""
     k_NZR = cases["permeability"].float() * cases["mask"].float()
     conductance = k_NZR.mean((1, 2)) * (grid.rows * grid.row_m)
     return BAR_PER_FLOW * cases["rate"].float() / conductance.clamp(min=FLOOR)

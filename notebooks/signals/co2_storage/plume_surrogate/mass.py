@@ -1,19 +1,20 @@
 """What the well has brought is what lies in the pores: the constraint that answers are held to.
 
-A loss of relative errors knows nothing of mass. Outer rings are huge: a saturation of 0.001 out
-there, invisible in any picture, is more gas than a well brings in thirty years. So a network's
-saturation S is replaced by the nearest S' that a storage site can have,
+Outer rings are huge: a saturation of 0.001 out there, invisible in any picture, is more gas
+than a well brings in thirty years. So a network's saturation S is replaced by the nearest S'
+that a storage site can have,
 
     Σ_i m_i (S'_i − S_i)² smallest,  where  Σ_i m_i S'_i = Q t,  0 ≤ S'_i ≤ 1 − S_wi,
     m_i = φ_i V_i (1 + c Δp_i) ρ(p_i, T_i): the mass of gas that would fill cell i.
 
 The multiplier of the sum is one number λ for each time, and S' = S − λ, cut to its range. Gas
 comes from the well, ring by ring; so nothing is left, or added, from the first ring on in which
-no cell has a saturation of `GAS`. λ is found by Newton's method: over λ, the mass is a falling
-line of straight pieces.
+no cell has a saturation of `GAS`. Over λ the mass only falls, so λ is found by halving, which
+always ends. Where even a full plume is too small for what was injected there is no such S':
+`forward` gives the share that its answer holds, and `check_held` refuses it.
 
-Density comes from a table over depth and build-up, within 0.3 % of the equation of state; the
-resting pressure is taken as hydrostatic.
+Density comes from a table over depth and build-up up to 300 bar, within 0.3 % of the equation
+of state; the resting pressure is taken as hydrostatic.
 
 Legend: B batch, Z rows, R rings, T times; D, U nodes of the table.
 """
@@ -29,12 +30,13 @@ BAR_PA, KG_PER_MT = 1e5, 1e9
 GAS = 0.01  # saturation from which on a cell belongs to the plume
 SHALLOWEST_M, DEEPEST_M, STEP_M = 1000, 2700, 50
 HIGHEST_BAR, STEP_BAR = 300, 5
-PASSES = 6
+PASSES = 24  # halvings of λ, which lies between −1 and 1: to 6e-8, as close as float32 tells
+LEAK = 1e-3  # of the injected gas that an answer may lack or have too much
 
 
 class MassBalance(nn.Module):
-    """Saturations that hold what the well has brought: `MassBalance(grid)(cases, saturation,
-    pressure)`."""
+    """Saturations that hold what the well has brought, and the share that they hold:
+    `MassBalance(grid)(cases, saturation, pressure)`."""
 
     def __init__(self, grid):
         super().__init__()
@@ -56,7 +58,7 @@ class MassBalance(nn.Module):
         depths = (cases["depth"].float()[:, None] + self.depths_Z).flatten()
         depths = depths.expand(len(self.density_UD), -1)
         table, _ = look_up(self.density_UD, SHALLOWEST_M, STEP_M, depths)
-        built_up = pressure_BTZR.transpose(1, 2).reshape(B, Z, T * R)
+        built_up = pressure_BTZR.transpose(1, 2).reshape(B, Z, T * R).clamp(max=HIGHEST_BAR)
         table = table.view(-1, B, Z).permute(1, 2, 0)
         density = look_up(table, 0.0, STEP_BAR, built_up)[0].view(B, Z, T, R).transpose(1, 2)
         pores = cases["porosity"].float() * cases["mask"] * self.volumes_R / KG_PER_MT
@@ -65,20 +67,31 @@ class MassBalance(nn.Module):
 
     def forward(self, cases, saturation_BTZR, pressure_BTZR):
         """(B, T, Z, R): the nearest possible saturation, to one that is nowhere negative and
-        zero outside of the rock."""
-        full = self.capacity(cases, pressure_BTZR)
+        zero outside of the rock; (B, T): the gas in it, as a share of what was injected."""
         brought = (cases["rate"].float()[:, None] * self.years_T)[..., None, None]
         most = (1 - cases["swi"].float()).view(-1, 1, 1, 1)
         s = torch.minimum(saturation_BTZR, most)
         dry = (s.amax(2, keepdim=True) < GAS).float()
-        plume = (s > 0) & (dry.cumsum(3) == 0)
+        plume = ((s > 0) & (dry.cumsum(3) == 0)).float()
+        full = self.capacity(cases, pressure_BTZR) * plume
         shift = torch.zeros_like(brought)
-        for _ in range(PASSES):
-            kept = torch.minimum((s - shift).clamp(min=0), most) * plume
-            excess = (full * kept).sum((2, 3), keepdim=True) - brought
-            slope = (full * ((kept > 0) & (kept < most))).sum((2, 3), keepdim=True)
-            shift = (shift + excess / slope.clamp(min=1e-9)).clamp(-1, 1)
-        return torch.minimum((s - shift).clamp(min=0), most) * plume
+        for halving in range(PASSES + 1):
+            kept = torch.minimum((s - shift).clamp(min=0), most)
+            held = (full * kept).sum((2, 3), keepdim=True)
+            shift = shift + 0.5 ** (halving + 1) * (held - brought).sign()
+        return kept * plume, (held / brought).flatten(1)
+
+
+def check_held(held_NT):
+    """None where answers hold the injected gas at each time, by these shares of it; else
+    ArithmeticError, also for a share that is no number."""
+    off = (held_NT - 1).abs()
+    if not (off <= LEAK).all():
+        n, t = divmod(int(off.nan_to_num(torch.inf).argmax()), off.shape[1])
+        raise ArithmeticError(
+            f"answer {n} holds {held_NT[n, t]:.3g} times the injected gas at report time {t}, "
+            "and no saturation near it holds it all: this network has no answer for that site"
+        )
 
 
 def reach_m(saturation_NTZR, grid, threshold=GAS):

@@ -1,10 +1,8 @@
 """A trained operator as it is deployed: the whole of it in ONNX Runtime, called site by site.
 
 PyTorch starts a kernel for each small operation of a small network, and that start is most of
-the time. A runtime that sees the whole graph plans memory once and fuses what follows each
-other; `deployed` leaves it less to do. The graph holds all that lies between a site and its
-fields: encoding, network, units. No weight is rounded, so that the answers are PyTorch's but
-for the order of additions.
+the time. The graph holds all that lies between a site and its fields: encoding, network, units,
+mass. No weight is rounded, so that the answers are PyTorch's but for the order of additions.
 
 Legend: N sites, Z rows, R rings, T report times.
 """
@@ -18,6 +16,7 @@ from fourier_operator import as_matrices
 from fourier_operator.networks import FourierLayer, Pointwise
 from torch import nn
 
+from .mass import check_held
 from .surrogate import check_cases, pick
 
 OPSET = 17
@@ -26,15 +25,12 @@ READ = (
     "permeability", "kv_kh", "porosity", "perforation_mask", "rate", "depth", "thickness",
     "swi", "lam", "mask",
 )  # fmt: skip
-ANSWERS = ("saturation", "pressure")
+ANSWERS = ("saturation", "pressure", "held")
 
 
 class Compiled:
-    """A `Surrogate` in ONNX Runtime: `Compiled(surrogate, sites).predict(sites)`.
-
-    example: cases as `storage_sites.load` gives them, whose first is traced; the graph is for
-    one site of its grid, on the CPU, with as many threads as torch has.
-    """
+    """A `Surrogate` in ONNX Runtime: `Compiled(surrogate, sites).predict(sites)`. Of the sites
+    the first is traced; the graph is for one, on the CPU, with as many threads as torch has."""
 
     def __init__(self, surrogate, example):
         import onnxruntime
@@ -52,54 +48,32 @@ class Compiled:
         fed = {name: cases[name].numpy() for name in READ}
         check_cases(fed, self.grid, trained)  # on arrays, whose small operations cost half
         each = [{k: x[n : n + 1] for k, x in fed.items()} for n in range(len(fed["mask"]))]
-        fields = zip(*(self.session.run(ANSWERS, one) for one in each), strict=True)
-        return tuple(torch.from_numpy(np.concatenate(parts)) for parts in fields)
+        found = zip(*(self.session.run(ANSWERS, one) for one in each), strict=True)
+        *fields, held = (torch.from_numpy(np.concatenate(parts)) for parts in found)
+        check_held(held)
+        return tuple(fields)
 
 
 def to_onnx(module, inputs, names, answers):
-    """The bytes of a module's ONNX model: `to_onnx(member, (pattern, knobs), ("pattern",
-    "knobs"), ("saturation", "pressure", "pressed"))`.
-
-    inputs: tensors to trace with, whose shapes the model keeps; names and answers: of what goes
-    in and comes out.
-    """
+    """The bytes of a module's ONNX model. inputs: tensors to trace with, whose shapes the model
+    keeps; names and answers: of what goes in and comes out."""
     target = io.BytesIO()
-    torch.onnx.register_custom_op_symbolic("aten::movedim", _movedim, OPSET)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of constants in the graph; the tests compare numbers
         torch.onnx.export(
-            module,
-            inputs,
-            target,
-            dynamo=False,
-            opset_version=OPSET,
-            do_constant_folding=False,  # or stored weights would be widened in the file
-            input_names=names,
-            output_names=answers,
-        )
+            module, inputs, target, dynamo=False, opset_version=OPSET, input_names=names,
+            output_names=answers, do_constant_folding=False,  # or weights would be widened
+        )  # fmt: skip
     return target.getvalue()
-
-
-def _movedim(graph, x, source, destination):
-    """`Tensor.movedim` in the graph: the exporter's own takes a negative axis for an axis."""
-    from torch.onnx import symbolic_helper
-
-    rank = x.type().dim()
-    found = (symbolic_helper._maybe_get_const(value, "t") for value in (source, destination))
-    start, end = (int(value) for value in found)
-    order = [axis for axis in range(rank) if axis != start % rank]
-    order.insert(end % rank, start % rank)
-    return graph.op("Transpose", x, perm_i=order)
 
 
 def deployed(surrogate, example):
     """A copy of a `Surrogate` for the runtime: the same answers but for rounding, from fewer
     operations.
 
-    Spectral layers become products of real matrices. Maps of the channels become convolutions
-    over one point, into which a runtime draws what is added and rectified. Where a layer has a
-    U path, its matrix a cell joins the middle of the path's last convolution, which reads the
-    same field. example: a tuple of inputs.
+    Spectral layers become products of real matrices; maps of the channels convolutions over one
+    point, into which a runtime draws what is added and rectified. Where a layer has a U path,
+    its matrix a cell joins the path's last convolution. example: a tuple of inputs.
     """
     copied = as_matrices(surrogate, example)
     axes = 3 if copied.net.head.times is None else 2
@@ -139,5 +113,5 @@ class _Named(nn.Module):
         self.surrogate = surrogate
 
     def forward(self, *values):
-        """Saturation and build-up (N, T, Z, R)."""
+        """Saturation and build-up (N, T, Z, R), gas held (N, T)."""
         return self.surrogate(dict(zip(READ, values, strict=True)))

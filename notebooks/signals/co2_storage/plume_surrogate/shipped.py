@@ -1,8 +1,7 @@
 """The trained networks that the chapter ships, and the receipt of how they were trained.
 
-`../weights` holds three U-FNOs, an FNO and a CNN of equal size, 16 bits a number, and
-`training_receipt.json`: losses, errors and seconds of all networks that were compared, the
-SHA-256 of each one's weights and the hash of the code that trained it.
+`../weights` holds three U-FNOs, an FNO and a CNN of equal size, 16 bits a number; the receipt
+losses, errors and seconds of all networks that were compared, with hashes of weights and code.
 """
 
 from pathlib import Path

@@ -5,10 +5,9 @@
 Each kind gets the same number of trials, twice: with equal epochs, and with equal seconds of
 one core. The first trial has the shipped shape, rate and batch; the others are drawn from
 `SHAPES`, of about one size, `RATES` and `BATCHES`. For each seed, the trial with the smallest
-sum of plume and pressure error on sites that no trial learns from is its kind's best, and is
-asked about other sites again. At last a U-FNO over depth, radius and time, as the article's,
-and the shipped kind with folded time learn for the same seconds. The simulated sites are kept
-in `_build`.
+sum of plume and pressure error on sites that no trial learns from is its kind's best, and it
+alone is asked about other sites. At last a U-FNO over depth, radius and time, as the article's,
+and the shipped kind with folded time learn for the same seconds.
 """
 
 import copy
@@ -16,12 +15,12 @@ import hashlib
 import itertools
 import random
 import time
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import torch
 from fourier_operator import UFNO, parameters
 from fourier_operator.networks import REDUCED
-from helpers.study import Arm, Metric, Outcome, Part, Study, student
+from helpers.study import Arm, Metric, Outcome, Part, Study
 from storage_sites import code_hash, generate, kept, simulate_shard
 from two_phase import Grid
 
@@ -35,7 +34,8 @@ SHAPES = {  # each within an eighth of the shipped size; the shipped first
              {"width": 24, "modes": (3, 5), "layers": 4, "inner": 26, "u_layers": 2}),
     "fno": ({}, {"width": 37, "modes": (3, 5)}, {"width": 13, "modes": (8, 16)},
             {"width": 20, "layers": 6}),
-    "cnn": ({}, {"pad": (0, 8, 0)}, {"head": 256}, {"head": 16}),
+    "cnn": ({}, {"width": 28, "halvings": 2}, {"width": 61, "halvings": 1},
+            {"width": 18, "halvings": 2, "kernel": 5}),
 }  # fmt: skip
 RATES, BATCHES, TRIALS = (1e-3, 3e-3, 1e-2), (4, 8, 16), 5
 UNITS = {"epochs": "epochs", "seconds": "s", "plume": "%", "pressure": "%"}
@@ -47,21 +47,9 @@ SITES = {"sites_training": 48, "sites_validation": 16, "sites_test": 16}
 GRID, SEED, KEPT = Grid.reduced(), 4, BUILD / "co2_tuning"
 
 
-class Recipe(NamedTuple):
-    """How a network learns: for so many times a trial's seconds; 0: for equal epochs."""
-
-    rate: float = 3e-3
-    batch: int = 8
-    budgets: int = 0
-
-
-class Trained(NamedTuple):
-    """A network, and what it took: epochs, seconds of this process; its setting in words."""
-
-    net: Any
-    epochs: int
-    seconds: float
-    told: str
+# How a network learns: `budgets` times a trial's seconds, or 0: for equal epochs.
+Recipe = namedtuple("Recipe", "rate batch budgets", defaults=(3e-3, 8, 0))
+Trained = namedtuple("Trained", "net epochs seconds told")  # `told`: its setting in words
 
 
 def drawn(kind, trials):
@@ -112,10 +100,8 @@ def begin(word, job):
 
 
 def fit(job):
-    """A trial's network, trained; of several trials the one that is best on the choice.
-
-    Within seconds it learns for as many epochs as fit, told by trial epochs of copies.
-    """
+    """A trial's network, trained; of several trials the one that is best on the choice. Within
+    seconds it learns for as many epochs as fit, told by trial epochs of copies."""
     if job.choice:
         return min(job.start, key=lambda made: sum(off(made, job.choice)))
     rate, batch, budgets = job.arm.loss
@@ -133,29 +119,23 @@ def fit(job):
 
 
 def judge(made, cases, job):
-    """On the test its errors and what it took; else the sum of its errors, in a list."""
-    plume, pressure = off(made, cases)
-    if job.test == "validation":
-        return {"sum": [plume + pressure]}
+    """Its errors and what it took; in lists its setting in words and its size."""
     told = {"told": [made.told], "parameters": [parameters(made.net)[1]]}
-    return dict(zip(UNITS, (made.epochs, made.seconds, plume, pressure), strict=True)) | told
+    numbers = made.epochs, made.seconds, *off(made, cases)
+    return dict(zip(UNITS, numbers, strict=True)) | told
 
 
 def extra(receipt, found):
-    """Record each trial's sum of errors with its setting, and beside each best the settings
-    that were it, in the seeds' order; the sizes of the networks that were compared last."""
-    for name, runs in found.items():
-        told = [next(iter(parts.values())) for parts in runs.values()]
-        if "sum" in told[0]:
-            mean, low, high = student([one["sum"][0] for one in told])
-            ends = low, high, len(told), words(STUDY.arms[name])
-            receipt.record(name, mean, "%", *ends, interval="95 %")
-        elif name in LAST:
+    """Note beside each best the settings that were it, in the seeds' order, and record the
+    sizes of the networks that were compared last."""
+    for name in [name for name, runs in found.items() if runs[0]]:  # trials are not judged
+        told = [parts["test"] for parts in found[name].values()]
+        if name in LAST:
             receipt.sizes(**{f"parameters_{name}": told[0]["parameters"][0]})
-        else:
-            best = " | ".join(dict.fromkeys(one["told"][0] for one in told))
-            for metric in UNITS:
-                receipt.metrics[f"{name}_{metric}"]["note"] = best
+            continue
+        best = " | ".join(dict.fromkeys(one["told"][0] for one in told))
+        for metric in UNITS:
+            receipt.metrics[f"{name}_{metric}"]["note"] = best
 
 
 def searched(budget, kind):
@@ -163,13 +143,11 @@ def searched(budget, kind):
     best = f"{budget}_{kind}"
     tried = {
         f"{best}_trial_{number}": Arm(
-            train="training",
-            test=("validation",),
-            loss=Recipe(*how, BUDGETS[budget]),
+            train="training", test=(), loss=Recipe(*how, BUDGETS[budget]),
             setting={"kind": kind, "shape": shape},
         )
         for number, (shape, *how) in enumerate(drawn(kind, TRIALS))
-    }
+    }  # fmt: skip
     return tried | {best: Arm(start=tuple(tried), choice="validation")}
 
 
@@ -181,31 +159,19 @@ PAIRS = {
     for budget in BUDGETS
     for kind in ("cnn", "fno")
 } | {"three_axes_less_folded": (*LAST, SHAPED)}
+GROUPS = [searched(budget, kind) for budget, kind in itertools.product(BUDGETS, KINDS)]
+ARMS = {name: arm for group in GROUPS for name, arm in group.items()}
+for name, setting in LAST.items():
+    ARMS[name] = Arm(train="training", loss=Recipe(budgets=LONGER), setting=setting)
 STUDY = Study(
-    notebook="co2_storage",
-    name="tuning",
-    arms={
-        name: arm
-        for budget, kind in itertools.product(BUDGETS, KINDS)
-        for name, arm in searched(budget, kind).items()
-    }
-    | {
-        name: Arm(train="training", loss=Recipe(budgets=LONGER), setting=setting)
-        for name, setting in LAST.items()
-    },
-    seeds=range(3),
+    notebook="co2_storage", name="tuning", arms=ARMS, seeds=range(3), key="{arm}_{metric}",
     sizes={"trials": TRIALS, "epochs": 12, "seconds": 12, **SITES},
     trial={"epochs": 1, "seconds": 0.1} | dict.fromkeys(SITES, 2),
     metrics={name: Metric(unit) for name, unit in UNITS.items()},
-    parts=parts,
-    begin=begin,
-    fit=fit,
-    judge=judge,
+    parts=parts, begin=begin, fit=fit, judge=judge, extra=extra,
     outcomes={
         f"{label}_{field}": Outcome(field, *pair, unit="percentage points")
         for label, pair in PAIRS.items()
         for field in ("plume", "pressure")
     },
-    extra=extra,
-    key="{arm}_{metric}",
-)
+)  # fmt: skip

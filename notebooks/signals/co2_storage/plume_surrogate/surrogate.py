@@ -1,7 +1,5 @@
-"""A trained network that speaks in physical units, and what its errors are.
-
-The measures are those of Wen et al., U-FNO (2022): the plume error over cells with gas, the
-pressure error relative to the largest build-up.
+"""A trained network that speaks in physical units, and its errors, as in Wen et al., U-FNO
+(2022): the plume's over cells with gas, the pressure's relative to the largest build-up.
 
 Legend: N cases, B batch, Z rows, R rings, T times.
 """
@@ -15,18 +13,15 @@ from torch import nn
 from two_phase import Depth, at_depth, buildup_bar
 
 from .inputs import FLOOR, encode, pressure_unit
-from .mass import GAS, MassBalance
+from .mass import GAS, MassBalance, check_held
 
-RANGES = {  # that the training sites lie in; the last two of every cell
+RANGES = {  # that the training sites lie in; rock in every cell
     "kv_kh": (*(10**power for power in TRAINING.log10_kv_kh), ""),
-    "thickness": (*TRAINING.thickness_m, "m"),
-    "depth": (*TRAINING.depth_m, "m"),
-    "rate": (*TRAINING.rate_mt, "Mt/yr"),
-    "swi": (*TRAINING.irreducible, ""),
-    "lam": (*TRAINING.lam, ""),
+    "thickness": (*TRAINING.thickness_m, "m"), "depth": (*TRAINING.depth_m, "m"),
+    "rate": (*TRAINING.rate_mt, "Mt/yr"), "swi": (*TRAINING.irreducible, ""),
+    "lam": (*TRAINING.lam, ""), "porosity": (*rock.POROSITY, ""),
     "permeability": (rock.SLOWEST_MD, rock.FASTEST_MD, "mD"),
-    "porosity": (*rock.POROSITY, ""),
-}
+}  # fmt: skip
 MEAN_MD = (15.0, 2250.0)  # geometric means of the training sites' permeability
 
 
@@ -59,8 +54,8 @@ class Surrogate(nn.Module):
     """A trained network that speaks in physical units: `Surrogate(net, grid).predict(cases)`.
 
     Called with a case's dict it gives saturation and build-up in bar, (B, T, Z, R) each, zero
-    outside of the rock and with all the gas that was injected (`mass`), in tensor arithmetic
-    alone; `predict` also checks the cases.
+    outside of the rock, and the share of the injected gas that they hold (`mass`), (B, T), in
+    tensor arithmetic alone; `predict` also checks the cases, and that the share is one.
     """
 
     def __init__(self, net, grid):
@@ -68,14 +63,15 @@ class Surrogate(nn.Module):
         self.net, self.grid, self.balance = net, grid, MassBalance(grid)
 
     def forward(self, cases):
-        """Saturation (B, T, Z, R) and pressure build-up in bar (B, T, Z, R)."""
+        """Saturation and pressure build-up in bar, (B, T, Z, R); the gas held (B, T)."""
         saturation, pressure = self.unbalanced(cases)
-        return self.balance(cases, saturation, pressure), pressure
+        saturation, held = self.balance(cases, saturation, pressure)
+        return saturation, pressure, held
 
     def unbalanced(self, cases):
         """Both fields as the network has them, cut to the rock and to [0, 1], mass or not."""
         x = encode(cases, self.grid, self.net.head.times is None)
-        saturation, pressure = self.net(x).movedim(-1, 2).unbind(1)
+        saturation, pressure = self.net(x).permute(0, 1, 4, 2, 3).unbind(1)
         unit = pressure_unit(cases, self.grid).view(-1, 1, 1, 1)
         inside = cases["mask"][:, None].float()
         return saturation.clamp(0, 1) * inside, pressure * unit * inside
@@ -85,14 +81,17 @@ class Surrogate(nn.Module):
         """Saturation and build-up in bar, (N, T, Z, R) each, on the CPU like the cases, however
         far away the network lies.
 
-        Raises ValueError for cases that `check_cases` refuses; `trained=False` lets cases
-        outside of the training's ranges pass, for those who know what they ask.
+        Raises ValueError for cases that `check_cases` refuses (`trained=False` lets those
+        outside of the training's ranges pass), ArithmeticError where an answer cannot hold the
+        injected gas.
         """
         check_cases(cases, self.grid, trained)
         here, parts = self.balance.years_T.device, []
         for some in torch.arange(len(cases["mask"])).split(batch):
             parts.append(self({key: x.to(here) for key, x in pick(cases, some).items()}))
-        return tuple(torch.cat(fields).cpu() for fields in zip(*parts, strict=True))
+        *fields, held = (torch.cat(each).cpu() for each in zip(*parts, strict=True))
+        check_held(held)
+        return tuple(fields)
 
     def save(self, path):
         """Write the weights as safetensors, 16 bits each, complex ones as pairs."""
@@ -122,8 +121,7 @@ class Surrogate(nn.Module):
 
 
 def check_cases(cases, grid, trained=True):
-    """None where the cases (tensors, or arrays of NumPy) can be predicted; else ValueError says
-    which, what and why.
+    """None where the cases (tensors, or arrays of NumPy) can be predicted; else ValueError.
 
     Refused are fields of another grid, numbers that are not finite or not positive, porosity
     over a half, a well outside of the aquifer or without one, and with `trained` whatever lies

@@ -26,10 +26,10 @@ TRIALS = {  # kind: (shape, rate, batch) of each trial, the first as shipped
     ],
     "cnn": [
         ({}, 3e-3, 8),
-        ({"head": 256}, 1e-2, 8),
-        ({"head": 16}, 1e-3, 4),
+        ({"width": 61, "halvings": 1}, 1e-2, 8),
+        ({"width": 18, "halvings": 2, "kernel": 5}, 1e-3, 4),
         ({}, 1e-3, 16),
-        ({"pad": (0, 8, 0)}, 1e-2, 16),
+        ({"width": 28, "halvings": 2}, 1e-2, 16),
     ],
     "fno": [
         ({}, 3e-3, 8),
@@ -79,7 +79,7 @@ def test_each_arm_is_given_what_it_is_named_for(dry):
                 names = [f"{budget}_{kind}_trial_{number}" for number in range(5)]
                 for name, (shape, *how) in zip(names, trials, strict=True):
                     setting = kind, shape, *how, budgets
-                    wanted[name, seed] = learned, None, choice, "validation", "new", setting
+                    wanted[name, seed] = learned, None, "new", setting
                 starts = tuple(("made", name, seed) for name in names)
                 best = f"{budget}_{kind}", seed
                 wanted[best] = None, choice, tested, "test", starts, {}
@@ -163,7 +163,8 @@ def test_a_trial_of_equal_epochs_trains_its_start_by_its_own_rate_and_batch(trai
     net = torch.nn.Linear(1, 1)
     made = study.fit(job("equal_epochs_cnn_trial_2", start=net, train="sites"))
     assert trained == [(net, "sites", study.GRID, 3, 7, 4, 1e-3)]
-    assert made == (net, 3, 2.0, "head 16; rate 0.001; batch 4")
+    told = "width 18, halvings 2, kernel 5; rate 0.001; batch 4"
+    assert made == (net, 3, 2.0, told)
 
 
 @pytest.mark.parametrize("name, epochs", [("equal_seconds_fno_trial_0", 12), ("folded", 96)])
@@ -236,8 +237,6 @@ def test_the_networks_own_fields_are_judged_in_percent(sites):
         "epochs": 5, "seconds": 2.5, "plume": plume, "pressure": pressure,
         "told": ["any"], "parameters": [2],
     }  # fmt: skip
-    trial = study.judge(made, sites, asked._replace(test="validation"))
-    assert trial == {"sum": [pytest.approx(plume + pressure)]}
 
 
 def test_a_small_network_learns_and_is_judged_on_real_sites():
@@ -255,7 +254,7 @@ def test_a_small_network_learns_and_is_judged_on_real_sites():
 def scores(name, seed):
     """Numbers that no two arms share; the best of a kind is another trial in the last seed."""
     if "trial" in name:
-        return {"validation": {"sum": [10.0 + int(name[-1]) + seed]}}
+        return {}
     first = {"ufno": 1.0, "cnn": 4.0, "fno": 9.0, "axes": 30.0, "olded": 50.0}
     base = next(value for key, value in first.items() if name.endswith(key))
     base += 100 * name.startswith("equal_seconds")
@@ -274,20 +273,13 @@ def told():
     return receipt
 
 
-def test_trials_are_recorded_with_their_setting_and_errors_by_kind_and_budget(told):
-    trial = told.metrics["equal_seconds_fno_trial_4"]
-    half = 4.302653 / 3**0.5  # Student's t for three seeds, of a spread of one
-    assert trial == {
-        "value": 15.0, "unit": "%", "low": pytest.approx(15 - half), "repeats": 3,
-        "high": pytest.approx(15 + half), "interval": "95 %",
-        "note": "width 37, modes (3, 5); rate 0.01; batch 16",
-    }  # fmt: skip
+def test_the_best_are_recorded_with_their_settings_and_trials_are_not(told):
+    assert not any("trial" in name for name in told.metrics)
     best = told.metrics["equal_seconds_cnn_pressure"]
     assert (best["value"], best["unit"], best["repeats"]) == (209, "%", 3)
     assert best["note"] == "A; rate 1; batch 2 | B; rate 1; batch 2"
     units = [told.metrics[f"equal_epochs_fno_{name}"]["unit"] for name in study.UNITS]
     assert units == ["epochs", "s", "%", "%"]
-    assert not any(name.endswith("trial_0_plume") for name in told.metrics)
     sizes = {"parameters_three_axes": 30, "parameters_folded": 50}
     assert sizes.items() <= told._sizes.items()
 

@@ -5,6 +5,7 @@ import torch
 from fourier_operator import FNO, UFNO
 from two_phase import Grid
 
+from . import mass, training
 from .surrogate import Surrogate, case_errors, check_cases, pick
 from .training import field_loss, targets, train
 
@@ -38,6 +39,12 @@ def cases(B=6):
         "saturation": gas.expand(B, 3, 8, 16) * mask[:, None],
         "pressure": (20 * rate.view(-1, 1, 1, 1) * gas) * mask[:, None],
     }
+
+
+@pytest.fixture(autouse=True)
+def any_mass(monkeypatch):
+    """Untrained networks hold anything; what is refused for that, `test_mass` says."""
+    monkeypatch.setattr(mass, "LEAK", float("inf"))
 
 
 def surrogate(seed=0, kind=FNO, **extra):
@@ -93,6 +100,15 @@ def test_pressure_is_learnt_in_units_that_follow_the_rate():
     doubled = data | {"rate": 2 * data["rate"], "pressure": 2 * data["pressure"]}
     both = [targets(one, GRID)[:, 1] for one in (data, doubled)]
     assert torch.allclose(*both)
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_training_decays_as_it_is_asked(monkeypatch, decoupled):
+    asked = []
+    monkeypatch.setattr(training, "descend", lambda *how, **more: asked.append((how, more)))
+    train(surrogate().net, cases(), GRID, 3, 7, 4, 0.01, decoupled=decoupled)
+    (((_, _, *how), more),) = asked
+    assert (how, more) == ([6, 3, 7, 4, 0.01], {"decoupled": decoupled})
 
 
 def test_training_repeats_itself():

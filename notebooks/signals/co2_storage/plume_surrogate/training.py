@@ -25,10 +25,7 @@ def targets(cases, grid):
 
 def field_loss(found_BFZRT, true_BFZRT, mask_BZR, derivative=0.5):
     """The mean over batch and fields of relative L2 plus `derivative` times that of the slope
-    along the radius; cells outside of `mask` do not count.
-
-    Raises ValueError for shapes that differ.
-    """
+    along the radius, inside of `mask`; ValueError for shapes that differ."""
     if found_BFZRT.shape != true_BFZRT.shape:
         shapes = tuple(found_BFZRT.shape), tuple(true_BFZRT.shape)
         raise ValueError("answers of shape {}, truths of {}".format(*shapes))
@@ -38,12 +35,9 @@ def field_loss(found_BFZRT, true_BFZRT, mask_BZR, derivative=0.5):
     return (relative_l2(found, true) + derivative * relative_l2(*slopes)).mean()
 
 
-def train(net, cases, grid, epochs, seed=0, batch=8, rate=3e-3, device="cpu"):
-    """A list of each epoch's mean loss; `net` is trained in place, and left in eval mode.
-
-    cases: as `storage_sites.load` gives them. Raises ValueError for cases that `check_cases`
-    refuses, and what `descend` raises.
-    """
+def train(net, cases, grid, epochs, seed=0, batch=8, rate=3e-3, device="cpu", decoupled=False):
+    """A list of each epoch's mean loss; `net` is trained in place by `descend`, and left in
+    eval mode. Raises ValueError for cases that `check_cases` refuses."""
     check_cases(cases, grid, trained=False)
     moving = net.head.times is None
     net.to(device).train()
@@ -53,6 +47,7 @@ def train(net, cases, grid, epochs, seed=0, batch=8, rate=3e-3, device="cpu"):
         found = net(encode(some, grid, moving))
         return field_loss(found, targets(some, grid), some["mask"])
 
-    losses = descend(net, loss_of, len(cases["mask"]), epochs, seed, batch, rate)
+    number = len(cases["mask"])
+    losses = descend(net, loss_of, number, epochs, seed, batch, rate, decoupled=decoupled)
     net.eval()
     return losses

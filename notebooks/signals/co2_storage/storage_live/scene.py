@@ -1,19 +1,16 @@
 """From the sliders of the live page to a case as the operator knows it, in tensors that can be
 exported.
 
-The page offers six numbers and a kind of rock. What the training cases draw besides
-(anisotropy, brine that never flows, the curves' exponent) is held at its middle here. The rock
-is a seeded field by the recipe of `storage_sites.rock`, standardised, that the slider of
-permeability lifts or lowers as a whole.
-
-A well that would press too hard by the simulator's own estimate is not among the training
-cases. `Scene.pressed` is that share, so that the page can refuse what no network has seen.
+The page offers six numbers and a kind of rock, a seeded field that the slider of permeability
+lifts or lowers as a whole. What the training cases draw besides (anisotropy, brine that never
+flows, the curves' exponent) is held at its middle here. `Scene.pressed` tells wells that press
+harder than those of the training, so that the page can refuse what no network has seen.
 
 Legend: Z rows, R rings; k knobs of the page.
 """
 
 import math
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 import torch
@@ -24,27 +21,15 @@ from two_phase import Depth, at_depth, buildup_bar
 SEED = 1
 ROCKS = {
     "even": ("smooth", 0.2),  # name to kind and standard deviation of ln k
-    "layered": ("layered", 0.8),
-    "rough": ("continuous", 0.8),
-    "smooth": ("smooth", 0.8),
+    "layered": ("layered", 0.8), "rough": ("continuous", 0.8), "smooth": ("smooth", 0.8),
     "sand and shale": ("facies", 0.8),
-}
+}  # fmt: skip
 DEPTH_STEP_M, DEEPEST_M = 10.0, 4000.0
 
 
-class Knob(NamedTuple):
-    """A slider of the page. `scale`: "" as it stands; "log10": of the number in `unit`;
-    "share": of the thickness."""
-
-    name: str
-    label: str
-    group: str
-    min: float
-    max: float
-    step: float
-    value: float
-    unit: str
-    scale: str = ""
+# A slider of the page. `scale`: "" as it stands; "log10": of the number in `unit`; "share": of
+# the thickness.
+Knob = namedtuple("Knob", "name label group min max step value unit scale", defaults=("",))
 
 
 def knobs(grid, ranges=TRAINING):
@@ -77,12 +62,7 @@ def rocks(grid, seed=SEED):
 
 class Scene(nn.Module):
     """From the page's knobs to a case as the operator knows it: `Scene(grid)(pattern_2ZR,
-    knobs_k)`.
-
-    The case is a dict of tensors of batch one like those of `storage_sites.load`, fields zero
-    below the aquifer. `pressed(case)` is the estimated build-up as a share of the starting
-    pressure, (1,).
-    """
+    knobs_k)`, a dict of tensors of batch one like those of `storage_sites.load`."""
 
     def __init__(self, grid, kv_kh=0.1, irreducible=0.2, lam=0.5):
         super().__init__()
@@ -113,15 +93,10 @@ class Scene(nn.Module):
         return {
             "permeability": (log_k_ZR.exp() * mask_ZR)[None],
             "porosity": (porosity_ZR.clamp(*rock.POROSITY) * mask_ZR)[None],
-            "kv_kh": kv_kh,
-            "thickness": thickness[None],
-            "depth": depth[None],
-            "rate": rate[None],
-            "perforation_mask": open_Z[None],
-            "swi": swi,
-            "lam": lam,
-            "mask": mask_ZR[None],
-        }
+            "thickness": thickness[None], "depth": depth[None], "rate": rate[None],
+            "perforation_mask": open_Z[None], "mask": mask_ZR[None],
+            "kv_kh": kv_kh, "swi": swi, "lam": lam,
+        }  # fmt: skip
 
     def pressed(self, case):
         """(1,): the estimate `two_phase.buildup_bar` over the resting pressure."""

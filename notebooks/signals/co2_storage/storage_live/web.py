@@ -1,13 +1,9 @@
 """The operator in the reader's browser: an ensemble as ONNX files, and the pack of its page.
 
-The article's authors host their trained U-FNO as a web application, CCSNet, on a server. Here
-the model goes to the reader instead: `export` writes one ONNX file a member, and a runtime
-compiled to WebAssembly runs them in the page. A file holds all that lies between the sliders
-and the pictures: the rock, the case (`Scene`), the encoding, the networks. So what the browser
-does is what the tests compare.
-
-`fourier_operator.as_matrices` makes the networks' layers such that this runtime has them, and
-keeps their weights small. The browser is compared with PyTorch on the same small weights.
+`export` writes one ONNX file a member, and a runtime compiled to WebAssembly runs them in the
+page. A file holds all that lies between the sliders and the pictures: the rock, the case
+(`Scene`), the encoding, the networks. So what the browser does is what the tests compare, on
+the small weights that `fourier_operator.as_matrices` keeps.
 
 Legend: Z rows, R rings, T report times; k knobs of the page.
 """
@@ -35,11 +31,8 @@ COLOURS = {"saturation": "viridis", "pressure": "inferno", "spread": "cividis"}
 
 
 class WebMember(nn.Module):
-    """One member as the page runs it: `WebMember(scene, predict)(pattern_2ZR, knobs_k)`.
-
-    Gives saturation and pressure build-up in bar, (T, Z, R) each, as `predict` gives them with
-    a batch axis from a case's dict, and the `pressed` of its scene, (1,).
-    """
+    """One member as the page runs it: `WebMember(scene, predict)(pattern_2ZR, knobs_k)` gives
+    saturation and build-up in bar, (T, Z, R) each, and the `pressed` of its scene, (1,)."""
 
     def __init__(self, scene, predict):
         super().__init__()
@@ -48,17 +41,13 @@ class WebMember(nn.Module):
     def forward(self, pattern_2ZR, knobs_k):
         """Saturation, pressure build-up, share."""
         case = self.scene(pattern_2ZR, knobs_k)
-        saturation, pressure = self.predict(case)
+        saturation, pressure = self.predict(case)[:2]
         return saturation[0], pressure[0], self.scene.pressed(case)
 
 
 def web_members(surrogates, grid, bits=8):
-    """A list of `WebMember`s of trained networks, their weights rounded to `bits` and half
-    precision.
-
-    surrogates: modules that map a case's dict to saturation and build-up in bar, (B, T, Z, R)
-    each, as `plume_surrogate.Surrogate` does.
-    """
+    """A list of `WebMember`s of trained `plume_surrogate.Surrogate`s, their weights rounded to
+    `bits` and half precision."""
     scene, pattern = Scene(grid), rocks(grid)["even"]
     start = torch.tensor([knob.value for knob in knobs(grid)], dtype=torch.float32)
     case = scene(pattern, start)
@@ -83,10 +72,9 @@ class LivePage:
 
 
 def export(members, grid, words, patterns=None):
-    """The `LivePage` of an ensemble: `export([WebMember(…), …], grid, "Words for where no
-    script runs.")`.
+    """The `LivePage` of an ensemble, with `words` for where no script runs. patterns: name to
+    (2, Z, R), by default `rocks(grid)`.
 
-    patterns: name to (2, Z, R), by default `rocks(grid)`.
     The pack holds the models and every 17th number that PyTorch computes for the first pattern
     and the sliders' first values, so that the page can check itself. Raises ValueError for no
     member, a pattern of another shape or one that is not finite.
@@ -122,14 +110,10 @@ def _drawing(grid):
     }
     place = {"edges_m": grid.edges_m, "rows": grid.rows, "row_m": grid.row_m}
     return {
-        "grid": place | {"times_days": grid.times_days},
-        "colours": shades,
-        "check_every": CHECK_EVERY,
-        "threshold": PLUME,
-        "axis_from_m": AXIS_FROM_M,
-        "narrowest_rows": NARROWEST_ROWS,
-        "most_pressed": BUILD_UP_SHARE,
-    }
+        "grid": place | {"times_days": grid.times_days}, "colours": shades,
+        "check_every": CHECK_EVERY, "threshold": PLUME, "axis_from_m": AXIS_FROM_M,
+        "narrowest_rows": NARROWEST_ROWS, "most_pressed": BUILD_UP_SHARE,
+    }  # fmt: skip
 
 
 def ensemble(answers):

@@ -1,8 +1,5 @@
-"""Storage sites to learn from: rock and wells drawn at random, simulated, kept on disk.
-
-The map in `../README.md` says which file answers which question.
-`../sample_cases` is a small data set of twenty sites.
-"""
+"""Storage sites to learn from: rock and wells drawn at random, simulated, kept on disk. The map
+in `../README.md` says more; `../sample_cases` is a small data set of twenty sites."""
 
 from . import rock
 from .shards import code_hash, kept, load

@@ -2,10 +2,13 @@
 
     python -m storage_sites.generate ../../../_build/co2_cases --cases 600 --seed 1
 
+`index.json` beside the shards says how they were made (seed, grid, ranges, a hash of the code).
 An interrupted run goes on where it stopped; one with other code, grid or seed is refused.
 """
 
 import argparse
+import functools
+import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,28 +24,29 @@ CODE += [Path(__file__).with_name(f"{name}.py") for name in ("rock", "sites")]
 
 
 def generate(folder, cases, seed=0, grid=None, shard=SHARD_CASES):
-    """The folder's index (a dict) once it holds `cases` cases or more, in whole shards; goes on
-    where it stopped.
-
-    Raises ValueError where the folder holds another seed, grid or code or a broken shard, and
-    for a case whose mass balance is off; the message says which.
-    """
+    """None once the folder holds `cases` cases or more, in whole shards. ValueError where it
+    holds another seed, grid or code, and for a case whose mass balance is off."""
     from tqdm.auto import tqdm
 
     if shard < 1:
         raise ValueError(f"shard {shard}: from 1 case on")
-    folder, grid = Path(folder), grid or Grid.reduced()
-    folder.mkdir(parents=True, exist_ok=True)
+    grid, index = grid or Grid.reduced(), Path(folder) / "index.json"
     # "ranges" has one value by now; data sets made earlier name it, and go on
     made = {"seed": seed, "ranges": "training", "shard": shard, "grid": asdict(grid)}
-    index = shards.open_index(folder, made | {"code": shards.code_hash(CODE)})
-    done, wanted = len(index["shards"]), -(-cases // shard)
-    with tqdm(total=max(done, wanted) * shard, initial=done * shard, unit="case") as bar:
-        for part in range(done, wanted):
-            numbers = range(part * shard, (part + 1) * shard)
-            arrays = sites.simulate_shard(numbers, seed, grid, update=bar.update)
-            index = shards.add_shard(folder, index, arrays)
-    return index
+    told = json.dumps(made | {"code": shards.code_hash(CODE)}, indent=1)
+    known, made = json.loads(index.read_text() if index.exists() else told), json.loads(told)
+    if other := ", ".join(name for name in made if known.get(name) != made[name]):
+        raise ValueError(f"{index} was made with another {other}: take a new folder")
+    index.parent.mkdir(parents=True, exist_ok=True)
+    if not index.exists():
+        index.write_text(told)
+    with tqdm(total=-(-cases // shard) * shard, unit="case") as bar:
+        for first in range(0, cases, shard):
+            numbers = range(first, first + shard)
+            make = functools.partial(
+                sites.simulate_shard, numbers, seed, grid, update=bar.update
+            )
+            shards.kept(index.with_name(f"cases_{first // shard:04d}.npz"), make)
 
 
 def main(argv=None):
@@ -53,8 +57,8 @@ def main(argv=None):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shard", type=int, default=SHARD_CASES)
     args = parser.parse_args(argv)
-    index = generate(args.folder, args.cases, args.seed, shard=args.shard)
-    print(f"{sum(s['cases'] for s in index['shards'].values())} cases in {args.folder}")
+    generate(args.folder, args.cases, args.seed, shard=args.shard)
+    print(f"{len(shards.load(args.folder)['number'])} cases in {args.folder}")
 
 
 if __name__ == "__main__":

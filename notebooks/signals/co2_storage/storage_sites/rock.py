@@ -10,11 +10,9 @@ white noise · A_rᵀ, exact on any grid. Four kinds of rock:
     smooth       c(x) = exp(−x²)
     facies       two rocks only, e.g. sand and shale: the sign of a continuous field
 
-Porosity follows permeability, φ = 0.2 + 0.05 log₁₀(k / 100 mD), plus scatter of 0.01 with
-the same correlation, between 0.05 and 0.35. The published data set draws such fields with a
-geostatistics package; ours has the same ingredients and its own numbers. A value is the one
-at the cell's centre: far out, where rings are wider than l_r, a real ring would average
-much of the variation away.
+Porosity follows permeability, φ = 0.2 + 0.05 log₁₀(k / 100 mD), plus scatter of 0.01 with the
+same correlation, between 0.05 and 0.35. A value is the one at the cell's centre: far out, where
+rings are wider than l_r, a real ring would average much of the variation away.
 
 Legend: Z rows, R rings.
 """
@@ -29,14 +27,9 @@ POROSITY = (0.05, 0.35)
 def permeability(
     grid, rng, mean_md=100.0, sigma=0.8, vertical_m=30.0, radial_m=2000.0, kind="continuous"
 ):
-    """(Z, R) horizontal permeability in millidarcy, between 0.01 and 10,000.
-
-    >>> permeability(Grid.reduced(), np.random.default_rng(0), kind="layered").std(1).max()
-    0.0
-
-    mean_md: the median of the field; sigma: standard deviation of ln k. ValueError for an
-    unknown kind, a negative sigma or a length that is not positive.
-    """
+    """(Z, R) horizontal permeability in millidarcy, between 0.01 and 10,000. mean_md: the
+    median of the field; sigma: standard deviation of ln k. ValueError for an unknown kind, a
+    negative sigma or a length that is not positive."""
     if not (0 < mean_md < np.inf and 0 <= sigma < np.inf):
         raise ValueError(
             f"mean_md = {mean_md}, sigma = {sigma}: a positive median and a spread from 0 on"

@@ -1,8 +1,7 @@
 """Storage sites: drawn at random, laid out as arrays, simulated and checked.
 
 Every site has its own random generator, seeded with (seed, number), so that a data set does not
-depend on how it is split or resumed. A site that loses more than a millionth of the injected
-mass stops the run.
+depend on how it is split or resumed.
 
 Legend: N cases, T report times, Z rows, R rings.
 """
@@ -41,20 +40,15 @@ class Ranges:
 TRAINING = Ranges()
 # rock that no training case has: stronger contrasts over shorter distances
 OUTSIDE = Ranges(
-    sigma=(1.5, 2.2),
-    vertical_m=(5.0, 10.0),
-    log10_radial_m=(1.8, 2.3),
+    sigma=(1.5, 2.2), vertical_m=(5.0, 10.0), log10_radial_m=(1.8, 2.3),
     kinds=("continuous", "facies"),
-)
+)  # fmt: skip
 RANGES = {"training": TRAINING, "outside": OUTSIDE}
 
 
 def draw(seed, number, grid, ranges=TRAINING):
-    """Case `number` of the data set with this seed: `draw(1, 0, Grid.reduced())`.
-
-    A well that would raise the pressure too far (`two_phase.estimated_buildup_bar` over half of
-    what rests there) is drawn again with its rock, as an operator would not drill it.
-    """
+    """Case `number` of the data set with this seed. A well that would raise the pressure too
+    far (`BUILD_UP_SHARE`) is drawn again with its rock, as an operator would not drill it."""
     rng = np.random.default_rng([seed, number])
     while True:
         case = _draw_once(rng, grid, ranges)
@@ -82,11 +76,9 @@ def _draw_once(rng, grid, ranges):
 
 
 def simulate_shard(numbers, seed, grid, ranges=TRAINING, update=lambda: None):
-    """The arrays of these cases of a data set, by the names that `shards.load` uses.
-
-    Cases of about equal thickness run together, because the thickest sets the cost.
-    `update` is called once a case. ValueError for a case whose mass balance is off.
-    """
+    """The arrays of these cases of a data set, by the names that `shards.load` uses. Cases of
+    about equal thickness run together, because the thickest sets the cost; `update` is called
+    once a case. ValueError for one that loses more than a millionth of the injected mass."""
     drawn = [draw(seed, number, grid, ranges) for number in numbers]
     order = sorted(range(len(drawn)), key=lambda i: drawn[i].thickness_m)
     results = [None] * len(drawn)
@@ -119,8 +111,8 @@ def _outputs(results):
 
 
 def to_arrays(cases, grid):
-    """The cases' inputs as arrays, by the names that `load` uses: fields float32, zero
-    below the aquifer."""
+    """The cases' inputs as arrays, as `load` names them: float32 fields, zero below the
+    rock."""
     rows = np.array([grid.active_rows(case.thickness_m) for case in cases])
     mask = np.arange(grid.rows)[None, :, None] < rows[:, None, None]
     mask = np.broadcast_to(mask, (len(cases), *grid.shape))
@@ -129,15 +121,13 @@ def to_arrays(cases, grid):
     ]
     perforated = [grid.perforated_rows(c.perforation_m, c.thickness_m) for c in cases]
     return {
-        "permeability": np.where(mask, [c.permeability_ZR for c in cases], 0).astype(
-            np.float32
-        ),
+        "permeability":
+            np.where(mask, [c.permeability_ZR for c in cases], 0).astype(np.float32),
         "porosity": np.where(mask, [c.porosity_ZR for c in cases], 0).astype(np.float32),
         "perforation_mask": np.array(perforated),
-        "perforation": np.array([c.perforation_m for c in cases]),
-        "mask": mask,
+        "perforation": np.array([c.perforation_m for c in cases]), "mask": mask,
         **dict(zip(SCALARS, np.array(table).T, strict=True)),
-    }
+    }  # fmt: skip
 
 
 def to_case(data, i):

@@ -1,10 +1,9 @@
-"""From storage sites to the arrays that the equations need: conductances, pore volumes,
-tables and the resting state.
+"""From storage sites to the arrays that the equations need.
 
-Each row has one temperature, and so one density and one viscosity table for CO₂. Pressure
-at rest is the discrete equilibrium of the equations, so that an aquifer without a well
-stays exactly still. Capillary pressure is scaled from the reference rock of
-`fluids` by Leverett's rule, √(φ/k).
+Each row has one temperature, and so one density and one viscosity table for CO₂. Pressure at
+rest is the discrete equilibrium of the equations, so that an aquifer without a well stays
+exactly still. Capillary pressure is scaled from the reference rock of `fluids` by Leverett's
+rule, √(φ/k).
 
 Legend: B cases, Z rows, R rings.
 """
@@ -49,11 +48,8 @@ def hydrostatic_bar(depth_m):
 
 
 def aquifer_of(cases, grid, rows, fluid=None):
-    """The `equations.Aquifer` of a batch of cases, cut to `rows` rows.
-
-    Rows below a case's own thickness are sealed: they rest, and touch nothing. `fluid`: a
-    `Fluids`, or None for the real ones.
-    """
+    """The `equations.Aquifer` of a batch of cases, cut to `rows` rows; those below a case's own
+    thickness are sealed. `fluid`: a `Fluids`, or None for the real ones."""
     parts = [_arrays(case, grid, rows, fluid) for case in cases]
     stacked = {
         name: torch.as_tensor(np.stack([part[name] for part in parts])) for name in parts[0]
@@ -104,10 +100,9 @@ def _real_fluids(case, grid):
     return {
         "brine_viscosity": fluids.brine_viscosity(celsius),
         "brine_per_pa": fluids.brine_compressibility(about, celsius),
-        "co2_density": density,
-        "co2_viscosity": fluids.co2_viscosity(density, kelvin),
+        "co2_density": density, "co2_viscosity": fluids.co2_viscosity(density, kelvin),
         **_at_rest(grid, about[0], fluids.brine_density(about, celsius), density, 1.0),
-    }
+    }  # fmt: skip
 
 
 def _plain_fluids(case, grid, fluid):
@@ -118,10 +113,9 @@ def _plain_fluids(case, grid, fluid):
     return {
         "brine_viscosity": fluid.brine_viscosity * ones[:, 0],
         "brine_per_pa": fluid.brine_per_pa * ones[:, 0],
-        "co2_density": density,
-        "co2_viscosity": fluid.co2_viscosity * ones,
+        "co2_density": density, "co2_viscosity": fluid.co2_viscosity * ones,
         **_at_rest(grid, first, fluid.brine_density * ones[:, 0], density, fluid.gravity),
-    }
+    }  # fmt: skip
 
 
 def _at_rest(grid, first, brine, co2, gravity):

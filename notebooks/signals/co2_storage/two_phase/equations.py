@@ -1,5 +1,5 @@
-"""The equations of two-phase flow in the cells: what each holds, what passes each face, what
-the well gives, and how all of it changes with the unknowns.
+"""Two-phase flow in the cells: what each holds, what passes each face, what the well gives, and
+how all of it changes with the unknowns.
 
 In each cell two masses are conserved (α is brine or CO₂; the unknowns are brine pressure p and
 CO₂ saturation S, z is depth):
@@ -94,11 +94,8 @@ class Fluxes(NamedTuple):
 
 
 def look_up(table, first, step, at):
-    """(value, slope) of tables with evenly spaced nodes at `at`: straight lines between
-    nodes and beyond the ends.
-
-    table (..., nodes); at (..., n) with the same leading axes.
-    """
+    """(value, slope) of tables (..., nodes), evenly spaced, at `at` (..., n): straight lines
+    between nodes and beyond the ends."""
     place = (at - first) / step
     left = place.detach().floor().clamp_(0, table.shape[-1] - 2).long()
     low, high = table.gather(-1, left), table.gather(-1, left + 1)
@@ -121,16 +118,14 @@ def phases(aquifer, pressure, saturation):
     brine = at_rest + brine_p * (pressure - aquifer.start[..., None])
     entry = aquifer.entry[..., : pressure.shape[-1]]
     return Phases(
-        torch.stack([brine, co2]),
-        torch.stack([brine_p, co2_p]),
+        torch.stack([brine, co2]), torch.stack([brine_p, co2_p]),
         torch.stack([brine * value[0] * thin, co2 / thick * value[1]]),
-        torch.stack(
-            [brine_p * value[0] * thin, (co2_p - co2 * thick_p / thick) / thick * value[1]]
-        ),
+        torch.stack([brine_p * value[0] * thin,
+                     (co2_p - co2 * thick_p / thick) / thick * value[1]]),
         torch.stack([brine * slope[0] * thin, co2 / thick * slope[1]]),
         torch.stack([torch.zeros_like(co2), value[2] * entry]),
         torch.stack([torch.zeros_like(co2), slope[2] * entry]),
-    )
+    )  # fmt: skip
 
 
 def flux_between(conductance, first, second, pressure_first, pressure_second, fall=0.0):

@@ -5,8 +5,8 @@ whole aquifer to √(2.25 η t), where Theis' solution has fallen to nothing, η
 
     Δp = Q μ / (2π ρ) · (ln(h/r_w) / Σ_open k Δz + ln(√(2.25 η t)/h) / Σ k Δz)
 
-One formula serves the simulator, which refuses sites by it, the networks, which learnt from
-sites that it let pass, and the live page: `buildup_bar` is tensor arithmetic alone.
+The simulator refuses sites by it, the networks learnt from sites that it let pass, and the live
+page asks it, too: `buildup_bar` is tensor arithmetic alone.
 
 Legend: B cases, Z rows, R rings.
 """
@@ -23,9 +23,8 @@ from .grid import BAR, DAY_S, WELL_RADIUS_M
 
 
 class Depth(NamedTuple):
-    """What the estimate needs to know of an aquifer's depth, numbers or arrays of one shape:
-    resting pressure in bar; build-up of one Mt a year, in bar mD m; viscosity times
-    compressibility, in s."""
+    """What the estimate needs of an aquifer's depth: resting pressure in bar; build-up of one
+    Mt a year, in bar mD m; viscosity times compressibility, in s."""
 
     start_bar: np.ndarray
     push: np.ndarray
@@ -42,11 +41,8 @@ def at_depth(depth_m):
 
 
 def buildup_bar(cases, depth, grid):
-    """(B,) bar of build-up in each case's well at the last report time, were brine pushed.
-
-    cases: tensors as `storage_sites.to_arrays` names them, fields zero below the aquifer;
-    depth: the `Depth` of their tops, tensors (B,).
-    """
+    """(B,) bar of build-up in each case's well at the last report time, were brine pushed;
+    cases as `storage_sites.to_arrays` names them, `depth` the `Depth` of their tops."""
     k_BZR, open_BZ = cases["permeability"], cases["perforation_mask"]
     rows = cases["mask"][:, :, 0].sum(1)
     cells, thickness = rows * k_BZR.shape[2], rows * grid.row_m

@@ -11,13 +11,11 @@ curves   van Genuchten (1980) for capillary pressure and, with Mualem's model, f
          p_c = P₀ (S*^(−1/λ) − 1)^(1−λ),  k_rw = √S* (1 − (1 − S*^(1/λ))^λ)²,
          k_rg = (1 − S*)² (1 − S*²).
 
-Simulators read such functions from tables with straight lines between the nodes, and so do
-we: a table has a finite slope everywhere, which the van Genuchten curves lack where brine is
-undisturbed. Beside the reference equation of Span and Wagner, at the pressures and
-temperatures of an aquifer, the density is off by at most 6 % from 1,000 m down. Between 800
-and 1,000 m, close to the critical point, it is off by up to 30 % before injection and 12 %
-once the pressure is a tenth higher. A test holds these numbers. CO₂ and brine do not dissolve
-in each other here, and no salt is deposited.
+We read them from tables with straight lines between the nodes, as simulators do: a table has
+a finite slope everywhere, which the van Genuchten curves lack where brine is undisturbed.
+Beside the reference equation of Span and Wagner the density is off by at most 6 % from 1,000 m
+down, nearer to the critical point by up to 30 %; a test holds these numbers. CO₂ and brine do
+not dissolve in each other here, and no salt is deposited.
 
 Units: Pa, kg/m³, Pa s, kelvin where it says `_k`, °C where it says `_c`.
 """
@@ -53,12 +51,8 @@ def temperature_c(depth_m):
 
 
 def co2_density(pressure_pa, temperature_k):
-    """CO₂'s density in kg/m³: `co2_density(2e7, 323.0)` is about 765; arrays broadcast.
-
-    The cubic equation in the molar volume, solved in closed form; where it has three real
-    roots (only below 38 °C) the one that is stable: the vapour's or the liquid's, whichever
-    has less Gibbs energy.
-    """
+    """CO₂'s density in kg/m³: `co2_density(2e7, 323.0)` is about 765; arrays broadcast. Of the
+    cubic equation's roots the stable one: the vapour's or the liquid's, by Gibbs energy."""
     p, t = np.broadcast_arrays(np.asarray(pressure_pa, float), np.asarray(temperature_k, float))
     a, b = (7.54e7 - 4.13e4 * t) * 1e-7, 27.80e-6
     c2, c1 = -GAS_CONSTANT * t / p, -(GAS_CONSTANT * t * b / p - a / (p * np.sqrt(t)) + b * b)
@@ -77,8 +71,7 @@ def co2_density(pressure_pa, temperature_k):
 
 
 def _gibbs(volume, p, t, a, b):
-    """Molar Gibbs energy up to a function of temperature: ∫ V dp along the isotherm, from
-    Redlich–Kwong."""
+    """Molar Gibbs energy up to a function of temperature, from Redlich–Kwong."""
     return (p * volume - GAS_CONSTANT * t * np.log(volume - b)
             - a / (b * np.sqrt(t)) * np.log((volume + b) / volume))  # fmt: skip
 
@@ -98,8 +91,7 @@ def co2_viscosity(density, temperature_k):
 
 
 def brine_density(pressure_pa, celsius, salt=SALT):
-    """Brine's density in kg/m³ (Batzle and Wang 1992, eq. 27): `brine_density(1e7, 50.0,
-    0.0)` is about 992."""
+    """Brine's density in kg/m³ (Batzle and Wang 1992, eq. 27)."""
     p, t = np.asarray(pressure_pa, float) / 1e6, np.asarray(celsius, float)
     water = 1 + 1e-6 * (-80 * t - 3.3 * t**2 + 0.00175 * t**3
                         + 489 * p - 2 * t * p + 0.016 * t**2 * p
@@ -137,9 +129,6 @@ def check_curve(irreducible, lam):
 
 def curves(irreducible, lam, nodes=SATURATION_NODES):
     """`Curves` of a rock with irreducible brine saturation S_wi and van Genuchten's λ.
-
-    >>> curves(0.2, 0.5).co2[[0, -1]]
-    array([0., 1.])
 
     Capillary pressure goes to infinity where brine becomes irreducible; the last node continues
     the line through the two before it. ValueError unless 0 <= S_wi < 0.9, 0.2 <= λ <= 0.9.

@@ -3,14 +3,11 @@ height, report times that lengthen geometrically.
 
 The published data set of the article's network has 200 rings, 96 rows and 24 report times:
 ring widths 3.5938 · 1.035012^i m add up to 100 km, time steps 1.421245^k days to 30 years
-of 365 days, rows to 200 m. `Grid.reduced` keeps the same extent and the same two laws with
-fewer of each.
+of 365 days, rows to 200 m. `Grid.reduced` keeps extent and laws with fewer of each.
 
-Flow between two rings is computed from the pressures at their centres, and in steady flow
-pressure goes with ln r. The centre that makes this exact is the radius where the
-logarithmic profile takes its mean over the ring (Aziz and Settari, Petroleum Reservoir
-Simulation, 1979, ch. 3): for the ring a < r < b,
-ln r_i = (b² ln b − a² ln a)/(b² − a²) − 1/2.
+In steady flow pressure goes with ln r. So a ring's pressure stands at the radius where that
+profile takes its mean over the ring (Aziz and Settari, Petroleum Reservoir Simulation, 1979,
+ch. 3): for the ring a < r < b, ln r_i = (b² ln b − a² ln a)/(b² − a²) − 1/2.
 
 Legend: Z rows from the top of the aquifer down, R rings from the well outwards, T report times.
 """
@@ -29,15 +26,9 @@ THICKEST_M = 200.0
 
 @dataclass(frozen=True)
 class Grid:
-    """Edges of the rings (R+1,) in m from the well's axis, `rows` and their height in m,
-    report times (T,) in days.
-
-    >>> Grid.published().shape, Grid.reduced().shape
-    ((96, 200), (24, 48))
-
-    Raises ValueError for edges or times that do not increase, a first edge that is not 0
-    and fewer than one row.
-    """
+    """Edges of the rings (R+1,) in m from the well's axis, `rows` and their height in m, report
+    times (T,) in days. Raises ValueError for edges or times that do not increase, a first edge
+    that is not 0 and fewer than one row."""
 
     edges_m: tuple
     rows: int
@@ -113,9 +104,8 @@ class Grid:
         return rows
 
     def perforated_rows(self, perforation_m, thickness_m):
-        """(Z,) bool: the rows whose centre lies between the perforation's top and bottom,
-        at least the one nearest to its middle. Metres below the top of the aquifer;
-        ValueError for an interval outside the aquifer."""
+        """(Z,) bool: the rows whose centre lies between the perforation's top and bottom, at
+        least the one nearest to its middle; ValueError for an interval outside the aquifer."""
         top, bottom = (float(x) for x in perforation_m)
         active = self.active_rows(thickness_m)
         if not 0 <= top < bottom <= active * self.row_m + 1e-6:
@@ -128,9 +118,8 @@ class Grid:
         return open_Z
 
     def radial_conductance(self, permeability_ZR):
-        """(Z, R) in m³: permeability (m²) times shape factor between each ring and the
-        next, the last one to the open edge. Two half rings in series, 2π Δz /
-        (ln(edge/r_i)/k_i + ln(r_i+1/edge)/k_i+1)."""
+        """(Z, R) in m³ between each ring and the next, the last one to the open edge: two half
+        rings in series, 2π Δz / (ln(edge/r_i)/k_i + ln(r_i+1/edge)/k_i+1)."""
         edge, centre = np.array(self.edges_m[1:]), self.centres_m
         outer = np.log(edge / centre) / np.maximum(permeability_ZR, 1e-300)
         inner = np.zeros_like(outer)
@@ -140,8 +129,7 @@ class Grid:
         return 2 * np.pi * self.row_m / (outer + inner)
 
     def vertical_conductance(self, permeability_ZR):
-        """(Z-1, R) in m³ between each row and the one below: harmonic mean of vertical
-        permeability × area / Δz."""
+        """(Z-1, R) in m³ between each row and the one below, by the harmonic mean."""
         upper, lower = (
             np.maximum(permeability_ZR[:-1], 1e-300),
             np.maximum(permeability_ZR[1:], 1e-300),

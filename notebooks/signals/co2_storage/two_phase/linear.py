@@ -4,8 +4,7 @@ Rings touch only their neighbours, and a row of one ring only the same row of th
 matrix has dense blocks D of 2Z × 2Z on its diagonal and, beside them, blocks L and U with a
 2 × 2 matrix for each row and nothing else. It goes to LAPACK as a band, one case at a time.
 
-Legend: B cases, R rings, Z rows, the 2s are equation or unknown (brine and CO₂; pressure
-and saturation).
+Legend: B cases, R rings, Z rows, the 2s are equation (brine, CO₂) or unknown (pressure, S).
 """
 
 import functools
@@ -32,11 +31,8 @@ class BlockTridiagonal(NamedTuple):
 
 def solve_banded(matrix, right):
     """x with matrix · x = right, both (B, 2, Z, R), by LAPACK's banded LU decomposition with
-    pivots; NaN where the matrix is singular.
-
-    With unknowns ordered by ring, row and quantity no two that meet are more than 2Z + 1
-    apart. Costs about 32 Z³ R operations a case, in blocks that fill the processor's caches.
-    """
+    pivots; NaN where the matrix is singular. Costs about 32 Z³ R operations a case: ordered by
+    ring, row and quantity, no two unknowns that meet are more than 2Z + 1 apart."""
     batch, _, rows, rings = right.shape
     width, side = 2 * rows + 1, 2 * rows
     places = _band_places(rows, rings)

@@ -1,8 +1,5 @@
-"""CO₂ pushed into a brine aquifer for 30 years: gas saturation and pressure build-up around one
-well.
-
-This is the simulator that the article's network stands in for: two phases, finite volumes on
-rings around the well, fully implicit in time, many cases side by side.
+"""CO₂ pushed into a brine aquifer for 30 years: two phases, finite volumes on rings around one
+well, fully implicit in time, many cases side by side.
 
 Where we differ from the article's simulator (Schlumberger ECLIPSE e300): CO₂ and brine do not
 dissolve in each other, no salt falls out, the temperature does not change, and the relative
@@ -74,26 +71,19 @@ class Result(NamedTuple):
 
 
 def simulate(case, grid, **options):
-    """`Result` of one case: `simulate_batch` with a batch of one.
-
-    >>> grid = Grid.reduced(rows=6, rings=12, reports=3)
-    >>> rock = np.full(grid.shape, 100.0), np.full(grid.shape, 0.2)
-    >>> simulate(Case(*rock, 200.0, 1500.0, 1.0, (100.0, 200.0)), grid).saturation_TZR.shape
-    torch.Size([3, 6, 12])
-    """
+    """`Result` of one case: `simulate_batch` with a batch of one."""
     return simulate_batch([case], grid, **options)[0]
 
 
 def simulate_batch(cases, grid, step_fraction=STEP_FRACTION, fluid=None):
-    """A `Result` for each case, advanced together on the CPU, as the article's simulator is;
-    equal to one at a time up to rounding.
+    """A `Result` for each case, advanced together on the CPU; equal to one at a time up to
+    rounding.
 
     `step_fraction`: the longest step as a share of the time passed; halving it halves the error
     of time stepping. `fluid`: a `Fluids` in place of the real ones. Costs about 32 Z³ R
-    operations for each Newton iteration and case, a few hundred iterations; Z is the batch's
-    thickest aquifer in rows, so cases of about equal thickness go well together. Raises
-    ValueError for an unphysical case (see `check`) or an empty batch, ArithmeticError where
-    Newton's method fails even in steps of a second.
+    operations an iteration and case, Z the batch's thickest aquifer in rows, so cases of about
+    equal thickness go well together. Raises ValueError for an unphysical case (see `check`) or
+    an empty batch, ArithmeticError where Newton's method fails even in steps of a second.
     """
     cases = list(cases)
     if not cases:

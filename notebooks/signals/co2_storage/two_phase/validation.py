@@ -10,8 +10,8 @@ Pressure    Theis (1935): one slightly compressible fluid from a line well raise
 Sum         the mass in place, summed again from the fields that a run returns.
 """
 
+from collections import namedtuple
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import scipy.special
@@ -27,13 +27,8 @@ ONE = Fluids(1000.0, 5e-4, 1000.0, 5e-4, co2_per_pa=4e-10, brine_per_pa=4e-10, c
 POROSITY = 0.2
 
 
-class Profile(NamedTuple):
-    """A simulated and an exact curve over radius (R,), and one number for their distance."""
-
-    radius_m: np.ndarray
-    simulated: np.ndarray
-    exact: np.ndarray
-    error: float
+# A simulated and an exact curve over radius (R,), and one number for their distance.
+Profile = namedtuple("Profile", "radius_m simulated exact error")
 
 
 def one_row(rings=100, reach_m=3000.0, days=(1000.0,), row_m=20.0, ratio=1.04):
@@ -51,8 +46,8 @@ def plain_case(grid, millidarcy=100.0, rate_mt=0.1, thickness_m=None, open_from=
 
 
 def buckley_leverett(grid=None, step_fraction=0.02, **options):
-    """`Profile` of saturation at the last report time, beside the exact one averaged over
-    each ring; `error` is their mean distance as a share of the mean saturation (L1)."""
+    """`Profile` of saturation at the last report time; `error` is the mean distance from the
+    exact one, averaged over each ring, as a share of its mean (L1)."""
     grid = grid or one_row()
     case = plain_case(grid)
     options = {"fluid": STIFF, "step_fraction": step_fraction} | options

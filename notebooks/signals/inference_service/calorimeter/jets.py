@@ -1,44 +1,30 @@
 """The article's other half: hits of a calorimeter become clusters, clusters are calibrated,
 jets come out.
 
-A jet is simulated as particles that share its energy; each leaves hits in cells of 0.1 × 0.1 in
-η × φ. Hadrons are seen too faintly, the more so the softer they are (Groom's
-parametrisation). Cells above 4 sigmas of noise start a cluster, neighbours above 2 join. A tiny
-network corrects each cluster's energy. The hardest cluster with all around it is a jet:
-experiments use anti-kt, which also divides jets that touch; ours are apart, and away from the
-seam at φ = 2π.
-
-Units: GeV; energy stands for transverse momentum (no angles to the beam).
-Legend: J jets, P particles, C clusters, F features of a cluster.
+A jet's particles share its energy; each leaves hits in cells of 0.1 × 0.1 in η × φ. Hadrons
+are seen too faintly, the more so the softer they are (Groom's parametrisation). Cells above 4
+sigmas of noise start a cluster, neighbours above 2 join. The hardest cluster with all around it
+is a jet: experiments use anti-kt, which divides jets that touch; ours are apart.
+Units: GeV of transverse momentum. Legend: J jets, C clusters.
 """
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 import torch
 from scipy import ndimage
 from torch import nn
 
-__all__ = ["Calibration", "clusters_of", "collision", "cones", "fit", "jet_ratios", "response"]
-
 CELL, ETA, NOISE = 0.1, 2.0, 0.05  # size of a cell, |η| covered, GeV of noise in each cell
 ROWS, COLUMNS = int(2 * ETA / CELL), int(round(2 * np.pi / CELL))
-EH, GROOM_M, GROOM_E0 = 1.6, 0.82, 1.0  # e/h, exponent, GeV
-RADIUS, RATE = 0.4, 0.05  # of a jet; of learning
-
-
-class Collision(NamedTuple):
-    """`cells` (rows, columns) in GeV; `jets` (J, 3), the truth: momentum, η, φ."""
-
-    cells: np.ndarray
-    jets: np.ndarray
+EH, GROOM_M, RADIUS, RATE = 1.6, 0.82, 0.4, 0.05  # e/h, exponent; of a jet; of learning
+# cells (rows, columns) in GeV; jets (J, 3), the truth: momentum, η, φ
+Collision = namedtuple("Collision", "cells jets")
 
 
 def response(energy, electromagnetic):
-    """The share of particles' energy that is seen: 1 for electrons and photons, less for
-    hadrons.
-    """
-    fraction = 1 - (np.maximum(energy, 2.0) / GROOM_E0) ** (GROOM_M - 1)
+    """The share of particles' energy that is seen: 1 for electrons and photons."""
+    fraction = 1 - np.maximum(energy, 2.0) ** (GROOM_M - 1)
     return np.where(electromagnetic, 1.0, fraction + (1 - fraction) / EH)
 
 
@@ -69,14 +55,10 @@ def clusters_of(cells):
     labels = np.setdiff1d(near[cells > 4 * NOISE], [0])
     if not len(labels):
         return np.zeros((0, 3), np.float32), np.zeros((0, 3))
-
-    def sums(values):
-        return ndimage.sum_labels(values, near, labels)
-
-    energy, size = sums(cells), sums(np.ones_like(cells))
+    summed = cells, np.ones_like(cells), *np.indices(cells.shape) * cells
+    energy, size, row, column = (ndimage.sum_labels(one, near, labels) for one in summed)
     columns = np.log(energy), np.log(size), ndimage.maximum(cells, near, labels) / energy
-    row, column = (sums(cells * at) / energy for at in np.indices(cells.shape))
-    place = (row + 0.5) * CELL - ETA, (column + 0.5) * CELL
+    place = (row / energy + 0.5) * CELL - ETA, (column / energy + 0.5) * CELL
     return np.stack(columns, 1).astype(np.float32), np.stack([energy, *place], 1)
 
 
@@ -86,42 +68,38 @@ def distances(momenta, eta, phi):
     return np.hypot(momenta[:, 1] - eta, turn)
 
 
-def cones(momenta, radius=RADIUS, least=10.0):
-    """Jets (J, 3), transverse momentum, η, φ, of clusters (C, 3): the hardest that is left, its
-    energy that of all left within `radius`, until less than `least` is found."""
+def cones(momenta, least=10.0):
+    """Jets (J, 3) of clusters (C, 3), both momentum, η, φ: the hardest that is left with the
+    energy of all left within RADIUS, until less than `least` is found."""
     left, found = np.array(momenta, float).reshape(-1, 3), []
     while len(left):
         hardest = left[left[:, 0].argmax()]
-        near = distances(left, *hardest[1:]) < radius
+        near = distances(left, *hardest[1:]) < RADIUS
         found.append((left[near, 0].sum(), *hardest[1:]))
         left = left[~near]
     return np.array([jet for jet in found if jet[0] >= least]).reshape(-1, 3)
 
 
 class Calibration(nn.Module):
-    """`factors_B1 = Calibration()(features_BF)`: what to multiply a cluster's energy with."""
+    """`factors_C1 = Calibration()(features_C3)`: what to multiply clusters' energies with."""
 
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 1))
 
-    def forward(self, features_BF):
-        """(B, 1), positive."""
-        return self.layers(features_BF).exp()
+    def forward(self, features_C3):
+        """(C, 1), positive."""
+        return self.layers(features_C3).exp()
 
 
 def fit(collisions, steps=300, seed=0):
     """A Calibration: clusters within RADIUS of each true jet then sum to its momentum."""
-    rows, owners, wanted = [], [], []
-    for one in collisions:
-        features, momenta = clusters_of(one.cells)
-        for pt, *direction in one.jets:
-            near = distances(momenta, *direction) < RADIUS
-            rows.append(features[near])
-            owners += [len(wanted)] * near.sum()
-            wanted.append(pt)
-    x, owner = torch.from_numpy(np.concatenate(rows)), torch.tensor(owners)
-    goal = torch.tensor(wanted, dtype=torch.float32)
+    rows, owners, goal = [], [], torch.tensor([pt for c in collisions for pt, *_ in c.jets])
+    found = [(*clusters_of(c.cells), at) for c in collisions for _, *at in c.jets]
+    for number, (features, momenta, direction) in enumerate(found):
+        rows.append(features[near := distances(momenta, *direction) < RADIUS])
+        owners += [number] * near.sum()
+    x, owner, goal = torch.from_numpy(np.concatenate(rows)), torch.tensor(owners), goal.float()
     torch.manual_seed(seed)
     network = Calibration()
     weights = list(network.parameters())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from .jets import Calibration, clusters_of, collision, cones, fit, jet_ratios, response
+from .jets import NOISE, Calibration, clusters_of, collision, cones, fit, jet_ratios, response
 
 
 def test_hadrons_are_seen_more_faintly_the_softer_they_are():
@@ -12,6 +12,22 @@ def test_hadrons_are_seen_more_faintly_the_softer_they_are():
     found = response(energy, np.zeros(3, bool))
     assert (np.diff(found) > 0).all() and (found < 1).all()
     assert (response(energy, np.ones(3, bool)) == 1).all()
+
+
+def test_the_response_is_groom_s_by_hand():
+    """Of 10 GeV the share 1 - 10^-0.18 is electromagnetic, the rest is seen at 1 / 1.6."""
+    assert response(10.0, False) == pytest.approx(0.33931 + 0.66069 / 1.6, rel=1e-4)
+
+
+def test_a_cluster_starts_at_four_sigmas_and_grows_by_two():
+    cells = np.zeros((40, 63))
+    cells[10, 10:14] = np.array([2.1, 4.1, 2.1, 1.9]) * NOISE
+    cells[20, 20] = 3.9 * NOISE
+    [features], [momenta] = clusters_of(cells)
+    np.testing.assert_allclose(momenta[0], 8.3 * NOISE)
+    np.testing.assert_allclose(np.exp(features[:2]), [8.3 * NOISE, 3], rtol=1e-5)
+    assert features[2] == pytest.approx(4.1 / 8.3)
+    np.testing.assert_allclose(momenta[1:], [10.5 * 0.1 - 2, 11.5 * 0.1])
 
 
 def test_a_jet_is_the_hardest_cluster_with_all_around_it():

@@ -9,22 +9,21 @@ so the first dense layer reads 48 · 44 · 44 = 92,928 numbers and holds almost 
 Legend: B batch, S side (48), F filters.
 """
 
+import copy
+import warnings
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import nn
-
-__all__ = ["OUTPUTS", "EmMichelTrack", "Probabilities", "full_size", "infer", "parameters"]
 
 OUTPUTS = ("em_trk_none_netout", "michel_netout")  # larrecodnn's names
 
 
 class EmMichelTrack(nn.Module):
     """`logits = EmMichelTrack()(patches_BSS)`: (B, 3) and (B, 1) before softmax and sigmoid.
-
     Fewer `filters` and `pool` above 1, the mean of squares of pixels before the dense layers,
-    make a smaller network; `full_size` makes the large one of it that computes the same. Raises
-    ValueError for patches of another shape.
-    """
+    make a smaller network. Raises ValueError for patches of another shape."""
 
     def __init__(self, filters=48, side=48, drop=0.2, pool=1):
         super().__init__()
@@ -64,17 +63,13 @@ def parameters(network):
 
 
 def full_size(small, filters=48):
-    """A network of `filters` filters, without pooling, that computes what `small` does.
-
-    Each filter is repeated, and the dense weights that read it are shared out among the copies
-    and the pixels of a pooled square (Net2Net, Chen et al. 2016, does the first). Its time and
-    its bytes are those of the published network. Raises ValueError unless `small`'s filters
-    divide `filters`.
-    """
+    """A network of `filters` filters, without pooling, that computes what `small` does: each
+    filter is repeated, and the dense weights that read it are shared out among the copies and
+    the pixels of a pooled square (Net2Net, Chen et al. 2016, does the first). Raises ValueError
+    unless `small`'s filters divide `filters`."""
     few, pool, side = small.look[0].out_channels, small.pool, small.side - 4
     if filters % few or side % pool:
-        came = f"{filters} filters of {few}, {side} pixels of {pool}"
-        raise ValueError(f"{came}: both must divide")
+        raise ValueError(f"{filters} filters of {few}, {side} pixels of {pool} must divide")
     large = EmMichelTrack(filters, small.side)
     with torch.no_grad():
         large.look[0].weight.copy_(small.look[0].weight.repeat(filters // few, 1, 1, 1))
@@ -84,9 +79,9 @@ def full_size(small, filters=48):
         wide = wide.repeat(1, filters // few, 1, 1) / (filters // few)
         large.think[0].weight.copy_(wide.flatten(1))
         large.think[0].bias.copy_(small.think[0].bias)
-    for part in ("em_trk_none", "michel"):
-        getattr(large, part).load_state_dict(getattr(small, part).state_dict())
-    large.think[3].load_state_dict(small.think[3].state_dict())
+    same = [(one.em_trk_none, one.michel, one.think[3]) for one in (small, large)]
+    for mine, its in zip(*same, strict=True):
+        its.load_state_dict(mine.state_dict())
     return large.to(small.think[0].weight.device).train(small.training)
 
 
@@ -102,3 +97,19 @@ def infer(network, patches, batch=256):
     if not found:
         return np.zeros((0, 3), np.float32), np.zeros((0, 1), np.float32)
     return tuple(torch.cat(parts).numpy() for parts in zip(*found, strict=True))
+
+
+def save_onnx(network, path):
+    """The path, written, for servers without torch: `patches` in, `OUTPUTS` out."""
+    served = Probabilities(copy.deepcopy(network).cpu()).eval()
+    return export(served, torch.zeros(2, network.side, network.side), path, "patches", *OUTPUTS)
+
+
+def export(module, example, path, *names):
+    """The path, written: a module as an ONNX file; `names` of its input and outputs."""
+    how = {"input_names": names[:1], "output_names": names[1:]}
+    how["dynamic_axes"] = {name: {0: "rows"} for name in names}
+    with warnings.catch_warnings():  # the older exporter is the quick one
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (example,), str(path), dynamo=False, **how)
+    return Path(path)

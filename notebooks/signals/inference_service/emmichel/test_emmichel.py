@@ -1,13 +1,24 @@
 """The network: its size, its outputs, what it learns, and the file that servers load."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
-from lartpc import Detector, simulate
-from reconstruction import hit_truth, kinds_of, prepare, quality
+from lartpc import PROTODUNE, Detector, draw_primaries, simulate
+from reconstruction import (
+    deconvolve,
+    hit_truth,
+    kinds_of,
+    prepare,
+    quality,
+    remove_shared_noise,
+)
+from reconstruction.waveforms import find_hits
 
-from .network import EmMichelTrack, full_size, infer, parameters
-from .onnx_file import save_onnx
+from . import training
+from .network import EmMichelTrack, full_size, infer, parameters, save_onnx
+from .rehearsed_inference_service import PATCHES
 from .training import NONE, Examples, load_network, loss_of, train
 
 
@@ -16,6 +27,22 @@ def test_the_published_network_has_11_900_420_parameters():
         network = EmMichelTrack()
     by_hand = 48 * 25 + 48 + 48 * 44 * 44 * 128 + 128 + 128 * 32 + 32 + 32 * 3 + 3 + 32 + 1
     assert parameters(network) == by_hand == 11_900_420
+
+
+PLACES = {3: Detector(), 20: Detector(assemblies=3), max(PATCHES): PROTODUNE}
+
+
+@pytest.mark.parametrize("tracks", PATCHES)
+def test_an_event_of_each_tier_has_the_patches_that_are_predicted(tracks):
+    """Of the event that the page draws there, a patch for each hit; the article has 55,000."""
+    place, rng = PLACES[tracks], np.random.default_rng(0)
+    drawn = draw_primaries(place, rng, muons=tracks, stopping=tracks, showers=2)
+    waves = simulate(drawn, place, rng).waves
+    quiet = [deconvolve(remove_shared_noise(wave), at % 3) for at, wave in enumerate(waves)]
+    patches = sum(len(find_hits(charge).wire) for charge in quiet)
+    assert patches == pytest.approx(PATCHES[tracks], rel=0.005)  # of sums in another order
+    if place is PROTODUNE:
+        assert len(waves) == 18 and patches == pytest.approx(55_000, rel=0.05)
 
 
 def test_outputs_are_probabilities_of_any_number_of_patches():
@@ -51,6 +78,27 @@ def test_the_loss_is_the_published_one():
     wanted = torch.nn.functional.cross_entropy(three, torch.tensor([0, 1, 1, 2])) * 0.1
     wanted += ((one.sigmoid()[:, 0] - torch.tensor([0.0, 0, 1, 0])) ** 2).mean()
     torch.testing.assert_close(loss_of(network, patches, kinds), wanted)
+
+
+def test_of_each_kind_a_share_is_learned_from_and_empty_patches_are_none(monkeypatch):
+    truth, asked = np.repeat([0, 1, 2, -1], 400), []
+    patches = torch.arange(1600.0)[:, None, None].expand(1600, 48, 48)
+
+    def drawn(place, rng, **counts):
+        asked.append((rng.random(), counts))
+
+    monkeypatch.setattr(training, "draw_primaries", drawn)
+    monkeypatch.setattr(training, "simulate", lambda *_: SimpleNamespace(truth=[truth]))
+    monkeypatch.setattr(training, "prepare", lambda _: (None, [None], patches))
+    monkeypatch.setattr(training, "hit_truth", lambda _, one: one)
+    seen = training.examples(1, seed=7, muons=5)
+    assert asked == [(np.random.default_rng(7).random(), {"muons": 5})]
+    empty = seen.patches[:, 0, 0] != seen.patches[:, 0, 1]  # noise; a hit's patch is flat here
+    own = seen.patches[~empty][:, 0, 0].long() // 400
+    assert torch.equal(seen.kinds[~empty], own)  # each patch has its own hit's kind
+    shares = torch.bincount(own, minlength=4) / 400
+    np.testing.assert_allclose(shares, [0.3, 0.5, 1, 1], atol=0.08)
+    assert (seen.kinds[empty] == NONE).all() and empty.sum() == int(0.05 * len(own))
 
 
 class Descent:

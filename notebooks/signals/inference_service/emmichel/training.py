@@ -6,14 +6,13 @@ squares, trained on simulated events.
 After larrecodnn's script: 0.1 · cross-entropy of track, shower, none plus 1.0 · squared error
 of the Michel output. Adam in place of the published SGD, since it sees thousands of patches and
 not millions; which patches are kept depends on their kind, in shares of our own. Training and
-test are apart by event, never by patch: neighbours overlap. Events of seed 1 teach, those of
-seed 2 say how good it is; pages draw others.
+test are apart by event, since neighbours overlap: seed 1 teaches, seed 2 says how good it is,
+pages and the study draw others.
 """
 
-import argparse
 import json
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,25 +24,20 @@ from torch.nn import functional as nn_f
 
 from .network import EmMichelTrack, full_size, infer
 
-__all__ = ["Examples", "examples", "load_network", "loss_of", "train"]
-
 KEPT = {TRACK: 0.3, EM: 0.5, MICHEL: 1.0}  # the share of hits of each kind to learn from
 NONE, EMPTY = 3, 0.05  # hits of noise, and as many patches where nothing is, for each hit
 FILE = Path(__file__).with_name("small_network.safetensors")
-FILTERS, POOL = 8, 2
+FILTERS, POOL, EVENTS, EPOCHS = 8, 2, 24, 14
 MIX = {"muons": 3, "stopping": 12, "protons": 2, "showers": 2}  # rich in what is rare
 
 
-class Examples(NamedTuple):
-    """`patches` (N, 48, 48) float32, `kinds` (N,) of TRACK, EM, MICHEL or NONE."""
-
-    patches: torch.Tensor
-    kinds: torch.Tensor
+# patches (N, 48, 48) float32, kinds (N,) of TRACK, EM, MICHEL or NONE
+Examples = namedtuple("Examples", "patches kinds")
 
 
 def load_network(large=True, device="cpu"):
-    """The trained network in eval mode, of the published size unless `large` is false; `notes`:
-    how it was made and how good it was on events that it had not seen."""
+    """The trained network in eval mode, of the published size unless `large` is false; its
+    `notes` say how it was made."""
     small = EmMichelTrack(FILTERS, pool=POOL)
     with safe_open(FILE, framework="pt") as file:
         small.load_state_dict({name: file.get_tensor(name).float() for name in file.keys()})  # noqa: SIM118
@@ -63,15 +57,14 @@ def examples(events, seed, **counts):
         kinds = np.where(kinds < 0, NONE, kinds)
         kept = rng.random(len(kinds)) < np.array([*KEPT.values(), 1.0])[kinds]
         empty = torch.randn(int(EMPTY * kept.sum()), 48, 48) * patches.abs().median()
-        both = torch.cat([patches[kept], empty]), np.append(kinds[kept], [NONE] * len(empty))
-        found.append(both)
+        own = np.append(kinds[kept], [NONE] * len(empty))
+        found.append((torch.cat([patches[kept], empty]), own))
     patches, kinds = zip(*found, strict=True)
     return Examples(torch.cat(patches), torch.as_tensor(np.concatenate(kinds)))
 
 
 def loss_of(network, patches, kinds):
-    """0.1 · cross-entropy + squared error of the Michel output. A Michel hit is a shower to the
-    first output, which has no class of its own for it."""
+    """0.1 · cross-entropy + squared error of the Michel output; to the first it is a shower."""
     three, one = network(patches)
     target = torch.where(kinds == MICHEL, EM, kinds).where(kinds != NONE, 2)
     michel = (kinds == MICHEL).to(one.dtype)
@@ -95,22 +88,18 @@ def train(network, seen, rate, batch=48, seed=0):
     return total / len(seen.kinds)
 
 
-def main(argv=None):
+def main():
     """Train, judge, write."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--events", type=int, default=24)
-    parser.add_argument("--epochs", type=int, default=14)
-    o = parser.parse_args(argv)
-    seen, unseen = examples(o.events, seed=1, **MIX), examples(4, seed=2)
+    seen, unseen = examples(EVENTS, seed=1, **MIX), examples(4, seed=2)
     torch.manual_seed(0)
     network = EmMichelTrack(FILTERS, pool=POOL)
-    for epoch in range(o.epochs):
+    for epoch in range(EPOCHS):
         loss = train(network, seen, 1e-3 * 0.85**epoch, seed=epoch)
         true = torch.where(unseen.kinds == NONE, -1, unseen.kinds).numpy()
         found = quality(kinds_of(*infer(network, unseen.patches)), true)
         print(f"epoch {epoch}: loss {loss:.4f}", found, flush=True)
     rounded = {name: (round(e, 3), round(p, 3), n) for name, (e, p, n) in found.items()}
-    notes = {"events": o.events, "epochs": o.epochs, "patches": len(seen.kinds)}
+    notes = {"events": EVENTS, "epochs": EPOCHS, "patches": len(seen.kinds)}
     notes |= {"efficiency, purity, hits": rounded}
     state = {n: x.detach().half().contiguous() for n, x in network.state_dict().items()}
     save_file(state, FILE, {"notes": json.dumps(notes)})

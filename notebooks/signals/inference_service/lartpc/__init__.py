@@ -4,16 +4,8 @@ particles    steps through argon: losses, scattering, showers, Michel electrons
 detector     drift, diffusion, wires, pulses, noise; an Event with its truth
 """
 
-from .detector import (
-    COLLECTION,
-    TICKS_PER_PIXEL,
-    Detector,
-    Event,
-    draw_primaries,
-    pulse,
-    simulate,
-)
+from .detector import COLLECTION, PROTODUNE, Detector, draw_primaries, pulse, simulate
 from .particles import EM, MASS_MEV, MICHEL, RADIATION_LENGTH, TRACK, bethe
 
-__all__ = ["COLLECTION", "EM", "MASS_MEV", "MICHEL", "RADIATION_LENGTH", "TICKS_PER_PIXEL"]
-__all__ += ["TRACK", "Detector", "Event", "bethe", "draw_primaries", "pulse", "simulate"]
+__all__ = ["COLLECTION", "EM", "MASS_MEV", "MICHEL", "PROTODUNE", "RADIATION_LENGTH", "TRACK"]
+__all__ += ["Detector", "bethe", "draw_primaries", "pulse", "simulate"]

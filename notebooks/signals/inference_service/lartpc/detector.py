@@ -4,23 +4,22 @@ noise.
 Electrons that survive recombination (modified box model) drift along x to three planes of
 parallel wires, spread on the way, and make a pulse on each plane: of one sign where they are
 collected, of both where they pass. A wire at angle a to the vertical y measures (z cos a + y
-sin a) / pitch.
+sin a) / pitch. Several assemblies of three planes stand side by side along z.
 
-Simpler than ProtoDUNE-SP: wires do not wrap around the frame, all are read at one side, charge
-on a wire induces nothing on its neighbours, the pulse is analytic (a Gaussian passage, shaped
-in 2 µs), no space charge. Values: LArSoft's defaults where named there; noise in electrons
-(ENC) is ours.
+Simpler than ProtoDUNE-SP: one drift volume in place of two, frames of 3.2 m in place of 6 m,
+1.2 m of drift in place of 3.6, wires that do not wrap around their frame. Charge on a wire
+induces nothing on its neighbours, the pulse is analytic (a Gaussian passage, shaped in 2 µs),
+no space charge. Values: LArSoft's where named there; noise in electrons (ENC) is ours.
 
 Legend: D deposits, W wires of a plane, N ticks of 0.5 µs, T pixels of `TICKS_PER_PIXEL` ticks.
 """
 
-from dataclasses import dataclass, field
+from collections import namedtuple
+from dataclasses import dataclass
 
 import numpy as np
 
-from .particles import DENSITY, Deposits, propagate
-
-__all__ = ["COLLECTION", "TICKS_PER_PIXEL", "Detector", "Event", "draw_primaries", "simulate"]
+from .particles import DENSITY, propagate
 
 TICK_US, DRIFT_CM_PER_US = 0.5, 0.16
 COLLECTION = 2
@@ -35,18 +34,24 @@ GROUP, CLOUDS = 32, 6  # wires that share noise; pieces that a deposit is cut in
 
 @dataclass(frozen=True)
 class Detector:
-    """A chamber: 120 × 115 × 115 cm at its default, seen by 240 collecting wires."""
+    """Assemblies in a row: by default one of 120 × 115 × 115 cm with 240 collecting wires."""
 
     drift_cm: float = 120.0
     height_cm: float = 115.0
     wires: int = 240
     white_enc: float = 500.0
     coherent_enc: float = 300.0
+    assemblies: int = 1
 
     @property
     def size_cm(self):
-        """Drift, height and depth in cm, (3,)."""
+        """Drift, height and depth of one assembly in cm, (3,)."""
         return np.array([self.drift_cm, self.height_cm, self.wires * PITCH_CM[COLLECTION]])
+
+    @property
+    def whole_cm(self):
+        """The same of all assemblies together."""
+        return self.size_cm * [1, 1, self.assemblies]
 
     @property
     def ticks(self):
@@ -54,35 +59,30 @@ class Detector:
         return -(-int((self.drift_cm / DRIFT_CM_PER_US + 60) / TICK_US) // 96) * 96
 
     def wire_counts(self):
-        """The number of wires of each plane, (3,)."""
+        """The number of wires of each plane of one assembly, (3,)."""
         _, height, depth = self.size_cm
         across = depth * np.cos(ANGLES) + height * np.abs(np.sin(ANGLES))
         return np.ceil(across / PITCH_CM - 1e-9).astype(int)
 
     def wire_of(self, points, plane):
-        """The (fractional) wire of a plane that sees points (D, 3)."""
-        angle = ANGLES[plane]
-        start = min(0.0, np.sin(angle)) * self.height_cm
-        across = points[:, 2] * np.cos(angle) + points[:, 1] * np.sin(angle)
-        return (across - start) / PITCH_CM[plane]
+        """The (fractional) wire of a plane that sees points (D, 3) of its own assembly."""
+        along, up = np.cos(ANGLES[plane]), np.sin(ANGLES[plane])
+        across = points[:, 2] * along + points[:, 1] * up - min(0.0, up) * self.height_cm
+        return across / PITCH_CM[plane]
 
 
-@dataclass(frozen=True)
-class Event:
-    """One readout: `waves`, three arrays (W, N) in electrons at the pulse's peak; `truth`,
-    three arrays (3, W, T) of electrons by kind; the `deposits`, and the `detector`."""
+# ProtoDUNE-SP's 6 × (800 + 800 + 480) wires face the argon; 480 more of each face a wall
+PROTODUNE = Detector(assemblies=6, wires=480, height_cm=320.0)
 
-    detector: Detector
-    waves: list
-    truth: list
-    deposits: Deposits = field(repr=False)
+
+# One readout: for each plane, three of each assembly, waves (W, N) in electrons at the pulse's
+# peak and truth (3, W, T) in electrons by kind
+Event = namedtuple("Event", "detector waves truth deposits")
 
 
 def recombination(mev_per_cm):
-    """The share of electrons that escape their ions, by the modified box model.
-
-    Below about 1 MeV/cm the model leaves its range; the value there is held.
-    """
+    """The share of electrons that escape their ions, by the modified box model; below about
+    1 MeV/cm it leaves its range, and the value there is held."""
     part = BOX_B * np.maximum(mev_per_cm, 1.0) / (DENSITY * FIELD_KV_PER_CM)
     return np.log(BOX_A + part) / part
 
@@ -108,9 +108,8 @@ def drifted(deposits, rng):
     step = np.repeat(deposits.along * deposits.length_cm[:, None], CLOUDS, axis=0)
     points = np.repeat(deposits.points, CLOUDS, axis=0)
     points = points + step * rng.uniform(-0.5, 0.5, (len(points), 1))
-    spread = np.sqrt(2 * np.array([SPREAD_ALONG, SPREAD_ACROSS, SPREAD_ACROSS]))
-    spread = spread * np.sqrt(np.repeat(drift_us, CLOUDS))[:, None]
-    points += rng.standard_normal(points.shape) * spread
+    spread = 2 * np.repeat(drift_us, CLOUDS)[:, None] * [SPREAD_ALONG, *[SPREAD_ACROSS] * 2]
+    points += rng.standard_normal(points.shape) * np.sqrt(spread)
     time_us = points[:, 0] / DRIFT_CM_PER_US + np.repeat(deposits.time_us, CLOUDS)
     kinds = np.repeat(deposits.kind, CLOUDS)
     return points, time_us / TICK_US, np.repeat(electrons / CLOUDS, CLOUDS), kinds
@@ -118,19 +117,24 @@ def drifted(deposits, rng):
 
 def simulate(primaries, detector, rng):
     """The Event of primaries as `particles.propagate` takes them."""
-    deposits = propagate(primaries, detector.size_cm, rng)
-    points, ticks, *cloud = drifted(deposits, rng)
+    deposits, depth_cm = propagate(primaries, detector.whole_cm, rng), detector.size_cm[2]
+    points, *cloud = drifted(deposits, rng)
+    owner = np.clip(points[:, 2] // depth_cm, 0, detector.assemblies - 1)
     waves, truth = [], []
-    for plane, wires in enumerate(detector.wire_counts()):
-        wire = np.floor(detector.wire_of(points, plane)).astype(int)
-        charge_WN, by_kind = _charge(wire, ticks.astype(int), *cloud, wires, detector.ticks)
-        waves.append(_read(charge_WN, plane, detector, rng))
-        truth.append(by_kind)
+    for assembly in range(detector.assemblies):
+        own = owner == assembly
+        near = points[own] - [0, 0, assembly * depth_cm]
+        for plane, wires in enumerate(detector.wire_counts()):
+            wire = np.floor(detector.wire_of(near, plane)).astype(int)
+            charge_WN, by_kind = _charge(wire, *(c[own] for c in cloud), wires, detector.ticks)
+            waves.append(_read(charge_WN, plane, detector, rng))
+            truth.append(by_kind)
     return Event(detector, waves, truth, deposits)
 
 
 def _charge(wire, tick, electrons, kind, wires, ticks):
     """Electrons by wire and tick, and by kind, wire and pixel; what falls outside is lost."""
+    tick = tick.astype(int)
     kept = (wire >= 0) & (wire < wires) & (tick >= 0) & (tick < ticks)
     wire, tick, electrons, kind = wire[kept], tick[kept], electrons[kept], kind[kept]
     fine = np.bincount(wire * ticks + tick, electrons, wires * ticks).reshape(wires, ticks)
@@ -140,9 +144,7 @@ def _charge(wire, tick, electrons, kind, wires, ticks):
 
 
 def _read(charge_WN, plane, detector, rng):
-    """The plane's waves: charge through its pulse, white noise, noise shared by groups of
-    wires.
-    """
+    """The plane's waves: charge through its pulse, white noise, noise shared by groups."""
     wires, ticks = charge_WN.shape
     spectrum = np.fft.rfft(charge_WN) * np.fft.rfft(pulse(plane, ticks))
     wave_WN = np.fft.irfft(spectrum, n=ticks)
@@ -157,7 +159,7 @@ def _read(charge_WN, plane, detector, rng):
 def draw_primaries(detector, rng, muons=6, stopping=6, protons=2, showers=3):
     """Primaries of one event: crossing muons from above, muons and protons that stop inside,
     electrons and photons of 200 to 1,200 MeV that shower along z."""
-    size, made = detector.size_cm, []
+    size, made = detector.whole_cm, []
     for _ in range(muons):
         zenith = np.arccos(rng.random() ** (1 / 3))  # cos² for each solid angle
         turn = rng.uniform(0, 2 * np.pi)

@@ -1,26 +1,21 @@
-"""Particles in liquid argon, stepped until they stop or leave: where they deposit how much
-energy.
+"""Particles in liquid argon, stepped until they stop or leave, and what they deposit where.
 
 Charged particles lose energy by the Bethe formula (electrons: Berger and Seltzer). What goes to
 electrons above DELTA_MEV makes them particles of their own, delta rays; the rest fluctuates
-after Landau, cut so that its mean is that of the formula.
-Directions scatter after Highland. Electrons radiate photons with Rossi's spectrum; photons
-convert to pairs or scatter after Klein and Nishina. Stopped muons decay and give a Michel
-electron. Formulas: Particle Data Group, "Passage of particles through matter".
-
-Not simulated: nuclear reactions, muon capture, photons that muons radiate, annihilation of
-positrons, angles of radiation and of pairs. The probability of a pair between its threshold and
-its limit of 7/9 in each radiation length is an interpolation of ours. All is seeded.
+after Landau, cut so that its mean is that of the formula. Directions scatter after Highland.
+Electrons radiate photons with Rossi's spectrum; photons convert to pairs or scatter after Klein
+and Nishina. Stopped muons decay and give a Michel electron. Formulas: Particle Data Group,
+"Passage of particles through matter". Not simulated: nuclear reactions, muon capture, photons
+that muons radiate, annihilation of positrons, angles of radiation and of pairs. The probability
+of a pair between its threshold and its limit is an interpolation of ours.
 
 Legend: P particles, D deposits. Lengths in cm, energies in MeV, times in µs.
 """
 
-from dataclasses import dataclass
+from collections import namedtuple
 
 import numpy as np
 from scipy.stats import landau
-
-__all__ = ["EM", "MASS_MEV", "MICHEL", "TRACK", "Deposits", "bethe", "propagate"]
 
 TRACK, EM, MICHEL = 0, 1, 2  # what made a deposit: the network's three kinds
 DENSITY, RADIATION_LENGTH = 1.396, 19.55 / 1.396  # g/cm³ and cm
@@ -37,27 +32,13 @@ BELOW = np.cumsum(MIDDLES * np.diff(LANDAU, prepend=0)) / LANDAU
 MUON_LIFE_US, LIGHT = 2.197, 29979.2  # cm in a µs
 
 
-@dataclass(frozen=True)
-class Deposits:
-    """D deposits: the middle `points` (D, 3) in cm of steps `along` (D, 3), `mev` (D,),
-    `length_cm` (D,), `time_us` (D,), `kind` (D,) of TRACK, EM or MICHEL; `decays`, of muons;
-    and `escaped_mev`, which left the volume or went to neutrinos."""
-
-    points: np.ndarray
-    along: np.ndarray
-    mev: np.ndarray
-    length_cm: np.ndarray
-    time_us: np.ndarray
-    kind: np.ndarray
-    decays: int
-    escaped_mev: float
+# D deposits: the middle points (D, 3) in cm of steps along (D, 3), their energy, length, time
+# and kind (D,); decays, of muons; and what left the volume or went to neutrinos
+Deposits = namedtuple("Deposits", "points along mev length_cm time_us kind decays escaped_mev")
 
 
 def bethe(kinetic_mev, mass_mev):
-    """Mean loss of energy by ionisation in liquid argon, MeV/cm, for arrays that broadcast.
-
-    >>> bethe(300.0, 105.658)  # a muon near its minimum
-    """
+    """Mean loss of energy by ionisation in liquid argon, MeV/cm, for arrays that broadcast."""
     gamma = 1 + np.asarray(kinetic_mev, float) / mass_mev
     beta2, bg2 = 1 - gamma**-2, gamma**2 - 1
     a, k, x0, x1, c = STERNHEIMER
@@ -80,12 +61,10 @@ def highland(length_cm, momentum_mev, beta):
 
 
 def propagate(primaries, size_cm, rng):
-    """The Deposits of primaries in a box from (0, 0, 0) to `size_cm`.
-
-    `primaries`: tuples (name of `MASS_MEV`, kinetic energy in MeV, point, direction). Energy is
-    kept: deposits and `escaped_mev` sum to the kinetic energies, and the rest energy of each
-    muon that decays. Raises ValueError for an unknown name or an energy that is not positive.
-    """
+    """The Deposits of primaries, (name of `MASS_MEV`, kinetic energy in MeV, point, direction),
+    in a box from (0, 0, 0) to `size_cm`. Deposits and `escaped_mev` sum to the kinetic energies
+    and the rest energy of each muon that decays. Raises ValueError for an unknown name or an
+    energy that is not positive."""
     swarm, done, escaped, decays = _swarm(primaries), [], [0.0], 0
     while len(swarm["mev"]):
         light = swarm["mass"] == 0
@@ -109,18 +88,19 @@ def propagate(primaries, size_cm, rng):
 def _swarm(primaries):
     for name, kinetic, *_ in primaries:
         if name not in MASS_MEV or not kinetic > 0:
-            allowed = f"allowed are {', '.join(MASS_MEV)}, energies above 0"
-            raise ValueError(f"{name!r} with {kinetic} MeV came; {allowed}")
-    along = np.array([p[3] for p in primaries], float).reshape(-1, 3)
-    kinds = [EM if p[0] in ("electron", "photon") else TRACK for p in primaries]
-    return {
-        "at": np.array([p[2] for p in primaries], float).reshape(-1, 3),
-        "to": along / np.linalg.norm(along, axis=1, keepdims=True),
-        "mev": np.array([p[1] for p in primaries], float),
-        "mass": np.array([MASS_MEV[p[0]] for p in primaries], float),
-        "us": np.zeros(len(primaries)),
-        "kind": np.array(kinds, int),
+            allowed = f"{', '.join(MASS_MEV)}, energies above 0"
+            raise ValueError(f"{name!r} with {kinetic} MeV came; allowed are {allowed}")
+    names, mev, at, along = zip(*primaries, strict=True) if primaries else [()] * 4
+    at, along = (np.array(x, float).reshape(-1, 3) for x in (at, along))
+    swarm = {
+        "at": at,
+        "to": _unit(along),
+        "mev": np.array(mev, float),
+        "us": np.zeros(len(names)),
     }
+    swarm["mass"] = np.array([MASS_MEV[name] for name in names], float)
+    kinds = [EM if name in ("electron", "photon") else TRACK for name in names]
+    return swarm | {"kind": np.array(kinds, int)}
 
 
 def _only(swarm, mask):
@@ -151,8 +131,7 @@ def _charged_step(s, rng, done):
 
 
 def _straggled(energy, mass, length, rng):
-    """(what steps lose without delta rays, delta rays to expect in each, the largest
-    transfer)."""
+    """(what steps lose without delta rays, delta rays to expect of each, the most to one)."""
     gamma = 1 + energy / mass
     beta2 = 1 - gamma**-2
     xi, ratio = K * DENSITY * Z_OVER_A / 2 / beta2 * length, ELECTRON / mass
@@ -188,8 +167,7 @@ def _deltas(after, rate, most, rng):
 
 def _turned(to, angle, rng):
     """Directions at an angle to `to` (P, 3), around it anywhere."""
-    aside = np.cross(to, rng.standard_normal(to.shape))
-    aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+    aside = _unit(np.cross(to, rng.standard_normal(to.shape)))
     return to * np.cos(angle)[:, None] + aside * np.sin(angle)[:, None]
 
 
@@ -206,8 +184,8 @@ def _radiated(after, rng, length):
         kept[~kept] = rng.random((~kept).sum()) < (1 - y + 0.75 * y**2)[~kept]
     photons = _only(after, parent)
     photons["mev"] = np.zeros(len(parent))
-    for i, (one, part) in enumerate(zip(parent, y, strict=True)):
-        photons["mev"][i] = part * after["mev"][one]
+    for i, one in enumerate(parent):  # one after the other, of what is left
+        photons["mev"][i] = y[i] * after["mev"][one]
         after["mev"][one] -= photons["mev"][i]
     photons["mass"], photons["kind"] = np.zeros(len(parent)), np.full(len(parent), EM)
     return photons
@@ -262,8 +240,7 @@ def _klein_nishina(energy):
 
 
 def _scattered(energy, rng):
-    """What photons keep after scattering, and the cosine of its angle, after Klein and Nishina,
-    drawn by inverting sums over 33 points."""
+    """What photons keep, and the cosine of the angle, by Klein and Nishina at 33 points."""
     k = (energy / ELECTRON)[:, None]
     part = 1 / (1 + 2 * k) + (1 - 1 / (1 + 2 * k)) * np.linspace(0, 1, 33)
     cosine = 1 - (1 / part - 1) / k
@@ -274,17 +251,14 @@ def _scattered(energy, rng):
 
 
 def _decays(muons, rng):
-    """One Michel electron for each stopped muon: density x²(3 - 2x) up to 52.8 MeV,
-    isotropic.
-    """
-    count = len(muons["mev"])
-    grid = np.linspace(0, 1, 513)
+    """A Michel electron for each stopped muon: density x²(3 - 2x) to 52.8 MeV, isotropic."""
+    count, grid = len(muons["mev"]), np.linspace(0, 1, 513)
     x = np.interp(rng.random(count), 2 * grid**3 - grid**4, grid)
     to = rng.standard_normal((count, 3))
-    return muons | {
-        "to": to / np.linalg.norm(to, axis=1, keepdims=True),
-        "mev": np.maximum(52.83 * x - ELECTRON, CUT_MEV),
-        "mass": np.full(count, ELECTRON),
-        "us": muons["us"] + rng.exponential(MUON_LIFE_US, count),
-        "kind": np.full(count, MICHEL),
-    }
+    born = {"mev": np.maximum(52.83 * x - ELECTRON, CUT_MEV), "kind": np.full(count, MICHEL)}
+    born |= {"mass": np.full(count, ELECTRON), "to": _unit(to)}
+    return muons | born | {"us": muons["us"] + rng.exponential(MUON_LIFE_US, count)}
+
+
+def _unit(to):
+    return to / np.linalg.norm(to, axis=1, keepdims=True)

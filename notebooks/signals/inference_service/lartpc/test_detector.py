@@ -1,5 +1,7 @@
 """What the wires read: charge kept, geometry, drift, and a pulse of each sign."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from .detector import (
     COLLECTION,
     DRIFT_CM_PER_US,
     PITCH_CM,
+    PROTODUNE,
     Detector,
     draw_primaries,
     drifted,
@@ -54,6 +57,28 @@ def test_every_wire_that_a_point_can_meet_is_there():
     for plane, wires in enumerate(SILENT.wire_counts()):
         found = SILENT.wire_of(points, plane)
         assert found.min() >= 0 and found.max() < wires
+
+
+def test_the_full_detector_has_the_wires_that_face_the_argon_in_protodune():
+    """15,360 channels: six assemblies of 800, 800 and 960, 480 of these at each side."""
+    assert PROTODUNE.assemblies == 6 and PROTODUNE.wire_counts().tolist() == [800, 800, 480]
+
+
+def test_assemblies_in_a_row_share_what_flies_through_them():
+    two = replace(SILENT, assemblies=2)
+    depth = two.size_cm[2]
+    event = muon((20, 20, 1), (0, 0, 1), two)
+    assert len(event.waves) == len(event.truth) == 6
+    seen = [plane.sum() for plane in event.truth]
+    for own in (seen[:3], seen[3:]):  # some leave over the edges
+        np.testing.assert_allclose(own, own[0], rtol=5e-3)
+    assert 0.5 < seen[0] / seen[3] < 2  # as long a way through each; one may have a shower
+    x, z = 20.0, depth + 22.0
+    truth = muon((x, 39.9, z), (0, -1, 0), two).truth
+    wire, pixel = np.unravel_index(truth[3 + COLLECTION][TRACK].argmax(), truth[2].shape[1:])
+    assert abs(wire - 22.0 / PITCH_CM[COLLECTION]) <= 2
+    assert abs(pixel - x / DRIFT_CM_PER_US / 0.5 / 6) <= 1
+    assert truth[COLLECTION].sum() < 0.02 * truth[3 + COLLECTION].sum()  # the other saw nothing
 
 
 def test_collected_pulses_have_one_sign_and_passing_ones_two():
@@ -115,6 +140,29 @@ def test_what_decays_late_arrives_as_late():
     (points, ticks, *_), (same, later, *_) = found
     np.testing.assert_array_equal(same, points)  # on the same wires
     np.testing.assert_allclose(later - ticks, 10, atol=1e-9)  # ticks of half a µs
+
+
+def test_crossing_muons_come_from_above_by_the_square_of_the_cosine():
+    drawn = draw_primaries(Detector(), np.random.default_rng(0), 4000, 0, 0, 0)
+    energy, at, to = (np.array([one[i] for one in drawn]) for i in (1, 2, 3))
+    assert (at[:, 1] > 114.99).all() and (to[:, 1] <= 0).all()
+    assert -to[:, 1].mean() == pytest.approx(3 / 4, abs=0.015)  # of cos² for each solid angle
+    assert np.abs(to[:, [0, 2]].mean(0)).max() < 0.04
+    np.testing.assert_allclose((to**2).sum(1), 1)
+    assert np.median(energy) == pytest.approx(10**3.5, rel=0.1)  # even in the logarithm
+
+
+def test_an_event_has_the_particles_that_were_asked_for():
+    drawn = draw_primaries(Detector(), np.random.default_rng(0), 2, 300, 200, 4)
+    energies = {}
+    for name, energy, *_ in drawn:
+        energies.setdefault(name, []).append(energy)
+    assert [len(one) for one in energies.values()] == [302, 200, 2, 2]
+    stopping = energies["muon"][2:]
+    assert 60 <= min(stopping) < 65 and 215 < max(stopping) <= 220
+    assert 100 <= min(energies["proton"]) < 105 and 295 < max(energies["proton"]) <= 300
+    assert min(energies["electron"] + energies["photon"]) >= 200
+    assert max(energies["electron"] + energies["photon"]) <= 1200
 
 
 def test_primaries_begin_inside():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from . import particles
 from .particles import (
     ELECTRON,
     MASS_MEV,
@@ -110,6 +111,41 @@ def test_michel_electrons_have_the_spectrum_of_a_muon_s_decay(rng):
     lost = found.escaped_mev / 400  # two neutrinos; the mean of x²(3 - 2x) is 0.7 of 52.83 MeV
     assert MASS_MEV["muon"] - lost + ELECTRON == pytest.approx(0.7 * 52.83, rel=0.03)
     assert found.time_us[found.kind == MICHEL].mean() == pytest.approx(2.2, rel=0.25)
+
+
+def test_photons_scatter_as_often_as_klein_and_nishina_say():
+    """Their cross-sections of an electron at 0.1, 1 and 10 MeV, in cm²."""
+    electrons = 6.02214e23 * 1.396 * 18 / 39.948  # in a cm³
+    found = particles._klein_nishina(np.array([0.1, 1.0, 10.0])) / electrons
+    np.testing.assert_allclose(found, [4.927e-25, 2.112e-25, 5.099e-26], rtol=1e-3)
+
+
+@pytest.mark.parametrize("energy, share", [(0.1, 0.138), (1.0, 0.440)])
+def test_a_scattered_photon_keeps_what_its_angle_says(rng, energy, share):
+    before = np.full(20_000, energy)
+    after, cosine = particles._scattered(before, rng)
+    compton = before / (1 + before / ELECTRON * (1 - cosine))
+    np.testing.assert_allclose(after, compton, rtol=1e-9)
+    assert 1 - (after / before).mean() == pytest.approx(share, rel=0.04)  # 33 angles
+
+
+def test_pairs_begin_at_their_threshold_and_end_at_seven_ninths():
+    found = particles._pairs(np.array([0.5, 2 * ELECTRON, 2.0, 100.0, 1e6]))
+    assert (found[:2] == 0).all() and (np.diff(found[1:]) > 0).all()
+    assert found[-1] * RADIATION_LENGTH == pytest.approx(7 / 9, rel=0.01)
+
+
+def test_electrons_radiate_what_a_radiation_length_means(rng):
+    """A short step of t radiation lengths costs a fast electron the share t of its energy."""
+    count, energy, part = 60_000, 1000.0, 0.02
+    flat = np.ones(count)
+    swarm = {"at": np.zeros((count, 3)), "to": np.tile([0, 0, 1.0], (count, 1))}
+    swarm |= {"mev": energy * flat, "us": 0 * flat, "mass": ELECTRON * flat, "kind": 0 * flat}
+    photons = particles._radiated(swarm, rng, part * RADIATION_LENGTH * flat)
+    assert photons["mev"].sum() / (count * energy) == pytest.approx(part, rel=0.06)
+    total = swarm["mev"].sum() + photons["mev"].sum()
+    assert total == pytest.approx(count * energy, rel=1e-9)
+    assert set(photons["mass"]) == {0} and np.quantile(photons["mev"], 0.01) > 0.9  # from 1 MeV
 
 
 def test_the_same_seed_gives_the_same_event():

@@ -1,8 +1,10 @@
 """From labelled hits to clusters and space points, and how right the labels are.
 
-Hits of one plane and kind that lie near each other are a cluster. A point in space was seen by
-three planes at one time; two of its wires predict the third, and the prediction must be hit. A
-hit is right if most electrons of its wire and pixel come from the kind it was labelled.
+Hits of one plane and kind that lie near each other are a cluster. ProtoDUNE-SP goes the other
+way round: it clusters by place first, then gives each cluster the kind that its hits' outputs
+sum to. A point in space was seen by three planes at one time; two of its wires predict the
+third, and the prediction must be hit. A hit is right if most electrons of its wire and pixel
+come from the kind it was labelled.
 """
 
 import numpy as np
@@ -12,23 +14,20 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-__all__ = ["KINDS", "cluster", "hit_truth", "kinds_of", "match_planes", "quality"]
-
 KINDS = {TRACK: "track", EM: "shower", MICHEL: "Michel"}
 NEAR_CM, MICHEL_AT = 1.6, 0.5
 TICK_CM = TICK_US * DRIFT_CM_PER_US
 
 
 def kinds_of(emtrk, michel, michel_at=MICHEL_AT):
-    """The kind of each hit (H,) by the network's outputs (H, 3) and (H, 1): Michel above the
-    limit, else the larger of track and shower."""
+    """The kind of each hit (H,) by the network's outputs (H, 3) and (H, 1)."""
     larger = np.where(emtrk[:, 1] > emtrk[:, 0], EM, TRACK)
     return np.where(michel[:, 0] > michel_at, MICHEL, larger)
 
 
 def cluster(hits, kinds, plane, near_cm=NEAR_CM):
     """A cluster's number for each hit (H,): connected by steps of at most `near_cm` within a
-    kind. A hit without neighbours is a cluster of its own. Cost: H log H."""
+    kind; one without neighbours is alone. Cost: H log H."""
     at = np.stack([hits.wire * PITCH_CM[plane], hits.tick * TICK_CM], 1)
     if not len(at):
         return np.zeros(0, int)
@@ -40,11 +39,9 @@ def cluster(hits, kinds, plane, near_cm=NEAR_CM):
 
 
 def match_planes(planes, detector, ticks=3.0, wires=1.0):
-    """(points (M, 3) in cm, rows (M, 3) of the hits in the three planes): triples of hits
-    within `ticks` whose U and V wires predict a collection wire that was hit, within `wires`.
-
-    Each collection hit is used once, by its nearest prediction.
-    """
+    """(points (M, 3) in cm, rows (M, 3) of the hits in an assembly's planes): triples within
+    `ticks` whose U and V wires predict a collection wire that was hit, within `wires`; each
+    collection hit once, by its nearest prediction."""
     u, v, y = planes
     partners = cKDTree(v.tick[:, None]).query_ball_point(u.tick[:, None], ticks)
     row_u = np.repeat(np.arange(len(u.tick)), [len(p) for p in partners])
@@ -69,16 +66,16 @@ def match_planes(planes, detector, ticks=3.0, wires=1.0):
 
 
 def hit_truth(hits, truth_3WT, least=2000.0):
-    """The kind that made most of the electrons around each hit (H,), -1 where there were fewer
-    than `least`: its own pixel and the two beside it in time."""
+    """The kind that made most of the electrons around each hit (H,), in its own pixel and the
+    two beside it in time; -1 where there were fewer than `least`."""
     wide = truth_3WT + np.roll(truth_3WT, 1, 2) + np.roll(truth_3WT, -1, 2)
     found = wide[:, hits.wire, hits.pixel]
     return np.where(found.sum(0) < least, -1, found.argmax(0))
 
 
 def quality(kinds, truth):
-    """{kind: (efficiency, purity, true hits)}: the share of true hits that are labelled so, and
-    the share of hits labelled so that are true; NaN where there are none."""
+    """{kind: (efficiency, purity, true hits)}: the share of true hits that are labelled so, of
+    hits labelled so that are true; NaN where there are none."""
     rows = {}
     for kind, name in KINDS.items():
         both = ((kinds == kind) & (truth == kind)).sum()

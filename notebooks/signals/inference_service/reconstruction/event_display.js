@@ -1,6 +1,7 @@
 // An event of a time projection chamber that a reader moves over: the nearest hit's patch of 48 × 48 pixels is shown beside,
-// with what the network said of it and what was true. The element's data: `wires`, `pixels`, `image` (bytes as base64, wire by
-// wire), `hits` (JSON: rows of wire, pixel, true kind or -1), `said` (JSON: percent of track, shower, nothing, Michel).
+// with what the network said of it and what was true. The element's data: `wires`, `pixels`, of the image's runs, wire by wire,
+// `lengths` and `levels` (uint16, bytes, as base64), `hits` (JSON: rows of wire, pixel, true kind or -1), `said` (JSON: percent
+// of track, shower, nothing, Michel).
 "use strict";
 (() => {
   const element = document.querySelector(".event-display:not([data-state])");
@@ -20,9 +21,11 @@
   };
   function start() {
     const [wires, pixels] = [Number(element.dataset.wires), Number(element.dataset.pixels)];
-    const image = Uint8Array.from(atob(element.dataset.image), (letter) => letter.charCodeAt(0));
     const [hits, said] = [JSON.parse(element.dataset.hits), JSON.parse(element.dataset.said)];
-    if (image.length !== wires * pixels || !hits.length) throw new Error("the event did not come with the page");
+    const [many, levels] = ["lengths", "levels"].map((name) => Uint8Array.from(atob(element.dataset[name]), (one) => one.charCodeAt(0)));
+    const [image, lengths] = [new Uint8Array(wires * pixels), new Uint16Array(many.buffer)];
+    const filled = levels.reduce((at, level, run) => image.fill(level, at, at + lengths[run]) && at + lengths[run], 0);
+    if (filled !== wires * pixels || !hits.length) throw new Error("the event did not come with the page");
 
     const slider = (max) => make("input", { type: "range", min: 0, max, style: "display:block; width:100%; min-height:2.2rem" });
     const label = (words, control) => make("label", { style: "display:block; margin:.2rem 0" }, [words, control]);
@@ -58,10 +61,8 @@
       [whole.width, whole.height] = [wide * ratio, high * ratio];
       const paint = whole.getContext("2d");
       paint.scale(ratio, ratio);
-      paint.imageSmoothingEnabled = false;
+      Object.assign(paint, { imageSmoothingEnabled: false, strokeStyle: "#ffffff", lineWidth: 1.5 });
       paint.drawImage(event, 0, 0, wide, high);
-      paint.strokeStyle = "#ffffff";
-      paint.lineWidth = 1.5;
       const [left, top] = [((wire - SIDE / 2) / wires) * wide, (1 - (pixel + SIDE / 2) / pixels) * high];
       paint.strokeRect(left, top, (SIDE / wires) * wide, (SIDE / pixels) * high);
       [patch.width, patch.height] = [SIDE, SIDE];
@@ -82,8 +83,7 @@
         const best = michel > 50 ? 2 : shower > track ? 1 : 0;
         const right = truth < 0 ? "Nothing was there." : `It was ${KINDS[truth]}.`;
         const words = `Hit at wire ${wire}, tick ${pixel * 6}: the network says ${KINDS[best]}. ${right}`;
-        element.dataset.state = "running";
-        element.dataset.hit = row;
+        Object.assign(element.dataset, { state: "running", hit: row });
         whole.setAttribute("aria-label", words);
         patch.setAttribute("aria-label", `The patch around the hit at wire ${wire}, tick ${pixel * 6}`);
         clearTimeout(waiting);

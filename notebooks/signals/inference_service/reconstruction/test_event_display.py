@@ -13,7 +13,12 @@ SAID = [[90, 8, 2, 1], [10, 85, 5, 3], [10, 60, 30, 80]]
 
 def visit(browser, image, wide=1000):
     told = {"wires": 100, "pixels": 160, "hits": json.dumps(HITS), "said": json.dumps(SAID)}
-    told["image"] = base64.b64encode(image.tobytes()).decode()
+    begins = np.flatnonzero(np.diff(image, prepend=image[:, :1] ^ 1))
+    for name, values in (
+        ("lengths", np.diff(begins, append=image.size).astype("<u2")),
+        ("levels", image.ravel()[begins]),
+    ):
+        told[name] = base64.b64encode(values.tobytes()).decode()
     about = " ".join(f"data-{name}='{value}'" for name, value in told.items())
     page = browser.new_page(viewport={"width": wide, "height": 900})
     page.set_content(f'<div class="event-display" {about}>words</div><script>{SCRIPT}</script>')
@@ -31,7 +36,8 @@ def test_sliders_and_pointer_find_the_nearest_hit_on_a_phone(browser):
     wire, time = page.locator("input").all()
     wire.fill("8"), time.fill("25")
     assert hit(page) == 0
-    page.get_by_role("status").filter(has_text="says a track. It was a track.").wait_for()
+    said = "Hit at wire 10, tick 120: the network says a track. It was a track."
+    page.get_by_role("status").filter(has_text=said).wait_for()
     box = page.locator("canvas").first.bounding_box()
     page.mouse.move(
         box["x"] + 0.6 * box["width"], box["y"] + 0.1 * box["height"]
@@ -44,7 +50,7 @@ def test_sliders_and_pointer_find_the_nearest_hit_on_a_phone(browser):
 
 def test_the_patch_shows_the_pixels_around_its_hit(browser):
     image = np.zeros((100, 160), np.uint8)
-    image[60, 70] = 255
+    image[60, 70] = image[61, 0] = 255
     page = visit(browser, image)
     bright = page.evaluate(
         """() => { const canvas = document.querySelectorAll("canvas")[1];

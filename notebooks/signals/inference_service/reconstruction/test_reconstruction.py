@@ -50,6 +50,14 @@ def test_shared_noise_goes_and_a_pulse_stays():
     assert np.delete(found, 10, 0).std() < 60
 
 
+def test_a_track_in_the_plane_of_the_wires_is_not_taken_for_noise():
+    own = np.random.default_rng(0).standard_normal((64, 400)) * 50
+    own[:20, 200:210] += 5000  # most wires of a group at once: its median is the track
+    found = remove_shared_noise(own)
+    assert found[:20, 200:210].mean() > 4900
+    np.testing.assert_array_equal(found[:, 200:210][:32], own[:, 200:210][:32])
+
+
 def test_hits_lie_where_the_charge_was_and_long_pulses_are_cut():
     rng = np.random.default_rng(0)
     charge = rng.standard_normal((2, 600)).astype(np.float32)
@@ -74,6 +82,22 @@ def test_a_patch_is_the_image_around_its_hit():
     assert (patches[1][:24] == 0).all()
     with pytest.raises(ValueError, match="60 wires"):
         cut_patches(image, Hits(np.array([60]), np.array([0]), np.zeros(1), np.zeros(1)))
+
+
+def test_points_of_the_second_assembly_lie_where_it_stands():
+    row = Detector(wires=96, height_cm=45, drift_cm=60, assemblies=2)
+    tracks = [("muon", 3000.0, (10, 44, z), (0.5, -0.8, 0.3)) for z in (5, row.size_cm[2] + 5)]
+    two = simulate(tracks, row, np.random.default_rng(2))
+
+    def infer(patches):
+        return np.tile([0.9, 0.1, 0.0], (len(patches), 1)), np.zeros((len(patches), 1))
+
+    found = reconstruct(two, infer)
+    assert len(found.hits) == len(found.kinds) == len(found.clusters) == 6
+    second = found.points[:, 2] > row.size_cm[2]
+    assert second.sum() > 20 and (~second).sum() > 20
+    away = cKDTree(two.deposits.points).query(found.points)[0]
+    assert np.median(away[second]) < 1.0 and np.median(away[~second]) < 1.0
 
 
 def test_clusters_join_steps_and_not_kinds():
@@ -114,6 +138,20 @@ def test_two_wires_meet_the_third_or_there_is_no_point(away, count):
     assert len(points) == count
     if count:
         np.testing.assert_allclose(points, at, atol=0.6)  # a wire is 0.479 cm
+
+
+@pytest.mark.parametrize("plane", [1, COLLECTION])
+@pytest.mark.parametrize("late, count", [(-3.5, 0), (-2.0, 1), (2.0, 1), (3.5, 0)])
+def test_three_planes_see_a_point_at_one_time(plane, late, count):
+    detector, at = Detector(wires=96, height_cm=45, drift_cm=60), np.array([[20.0, 20, 22]])
+    wires = [int(detector.wire_of(at, one)[0]) for one in range(3)]
+    ticks = np.full(3, 250.0)
+    ticks[plane] += late
+    planes = [
+        Hits(np.array([w]), np.array([41]), np.array([t]), np.ones(1))
+        for w, t in zip(wires, ticks, strict=True)
+    ]
+    assert len(match_planes(planes, detector)[0]) == count
 
 
 def test_the_chain_hands_patches_to_any_network_and_times_it(event):

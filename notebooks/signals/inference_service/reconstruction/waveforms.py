@@ -1,47 +1,32 @@
-"""From waves to hits and patches: shared noise removed, pulses undone, charge found and cut
-out.
+"""From waves to hits and patches: shared noise removed, pulses undone, charge found, cut out.
 
 A wave is charge convolved with a known pulse. Divided by the pulse's spectrum, it is charge
 again, where the pulse has a spectrum to divide by: the quotient is damped where noise would be
 all that is left (Wiener's idea with one constant), and smoothed by a Gaussian. A pulse of both
-signs has nothing at frequency zero, so induction planes lose the mean of long pulses, as real
-ones do.
+signs has nothing at frequency zero, so induction planes lose the mean of long pulses.
 
 Legend: W wires, N ticks, T pixels along time, H hits, S side of a patch (48).
 """
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 import torch
-from lartpc import TICKS_PER_PIXEL
-from lartpc.detector import GROUP, pulse
-
-__all__ = ["SCALE", "SIDE", "Hits", "cut_patches", "deconvolve", "find_hits", "image_of"]
-__all__ += ["remove_shared_noise"]
+from lartpc.detector import GROUP, TICKS_PER_PIXEL, pulse
 
 SIDE, SCALE = 48, 30_000.0  # pixels; electrons that a crossing muon leaves on one wire, about
 SMOOTH_TICKS, DAMPING = 2.0, 0.02
 LONGEST = 16  # ticks of one hit; a longer pulse is cut into several
 
 
-class Hits(NamedTuple):
-    """H hits of a plane: `wire` and `pixel` (of TICKS_PER_PIXEL ticks) as integers, `tick`
-    weighted by charge, `electrons`, each (H,)."""
-
-    wire: np.ndarray
-    pixel: np.ndarray
-    tick: np.ndarray
-    electrons: np.ndarray
+# H hits of a plane, each (H,): pixels are of TICKS_PER_PIXEL ticks, ticks weighted by charge
+Hits = namedtuple("Hits", "wire pixel tick electrons")
 
 
 def remove_shared_noise(wave_WN):
-    """The waves less the median of each group of 32 wires, at each tick.
-
-    A pulse that covers more than half a group would be removed with the noise: a track in the
-    plane of the wires. Groups where a sixth of the wires are loud keep their median at that
-    tick.
-    """
+    """The waves less the median of each group of 32 wires, at each tick. Where a sixth of a
+    group's wires are loud, it keeps its median: a track in the plane of the wires would go with
+    the noise."""
     found = wave_WN.copy()
     for first in range(0, len(wave_WN), GROUP):
         group = found[first : first + GROUP]
@@ -69,8 +54,7 @@ def image_of(charge_WN):
 
 def find_hits(charge_WN, sigmas=5.0, least=4):
     """The Hits of a plane: stretches of at least `least` ticks above `sigmas` of a wire's own
-    spread (by its median, which pulses disturb little); stretches longer than `LONGEST` are cut
-    evenly."""
+    spread, by its median; stretches longer than `LONGEST` are cut evenly."""
     spread = 1.4826 * np.median(np.abs(charge_WN), axis=1, keepdims=True)
     above = np.pad(charge_WN > sigmas * np.maximum(spread, 1e-6), ((0, 0), (1, 1)))
     edges = np.diff(above.astype(np.int8), axis=1)
@@ -92,11 +76,8 @@ def find_hits(charge_WN, sigmas=5.0, least=4):
 
 
 def cut_patches(image_WT, hits):
-    """Patches (H, 48, 48), float32, each with its hit at pixel (24, 24); zeros beyond the
-    plane.
-
-    Cost: 9,216 bytes for each hit. Raises ValueError for hits outside of the image.
-    """
+    """Patches (H, 48, 48), float32, each with its hit at pixel (24, 24), zeros beyond the
+    plane; 9,216 bytes each. Raises ValueError for hits outside of the image."""
     wires, pixels = image_WT.shape
     if len(hits.wire) and (hits.wire.max() >= wires or hits.pixel.max() >= pixels):
         came = f"hit at wire {hits.wire.max()}, pixel {hits.pixel.max()}"

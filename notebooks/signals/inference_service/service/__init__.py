@@ -5,7 +5,6 @@ batcher          dynamic batching by Triton's rules
 embedded         a server of KServe v2 in this process
 onnx_model       a network in a file, without torch
 triton_models    the models behind NVIDIA's Triton, in an environment of their own
-programs         haproxy and others beside a study
 """
 
 from .batcher import Batcher

@@ -5,15 +5,17 @@ few features.
         Sonic([server.address], EMMICHEL)
 
 It answers /v2/health/live and /ready, /v2/models/NAME/ready and /infer, and /metrics in
-Prometheus's text format under Triton's names. HTTP is Python's own, one thread and one request
-for each connection; batches are `batcher`'s. It has no gRPC, no shared memory, no versions of
-models, and binds to this machine alone.
+Prometheus's text format under Triton's names. Tensors are bytes or JSON numbers, answers what
+`binary_data_output` asks for. One thread and one request for each connection; batches are
+`batcher`'s. No gRPC, shared memory, versions or metadata of models; this machine alone.
 """
 
 import contextlib
 import json
+import socket
 import socketserver
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 
 import numpy as np
@@ -22,26 +24,14 @@ from sonic import HEADER, BadMessage, pack, unpack
 from .batcher import Batcher
 from .onnx_model import OnnxModel
 
-__all__ = ["EmbeddedServer"]
-
-MOST_BYTES = 256 * 2**20  # of a request
-COUNTERS = {
-    "success": "inference_request_success",
-    "failure": "inference_request_failure",
-    "count": "inference_count",
-    "exec_count": "inference_exec_count",
-    "queue_us": "inference_queue_duration_us",
-    "infer_us": "inference_compute_infer_duration_us",
-}
+MOST_BYTES, PATIENCE_S = 256 * 2**20, 30  # of a request; for the rest of a refused one
 STATUS = {ValueError: 400, LookupError: 404, RuntimeError: 500}
 
 
 class EmbeddedServer(socketserver.ThreadingTCPServer):
-    """Serves models {name: path of an ONNX file, or a function with `inputs` and `outputs`}.
-
-    Other options go to each model's `Batcher`; `threads` are those of one model. `address` is
-    host:port, `batchers` {name: Batcher}.
-    """
+    """Serves models {name: path of an ONNX file, or a function with `inputs` and `outputs`};
+    `threads` are those of one model, other options go to its `Batcher`. `address` is host:port,
+    `batchers` {name: Batcher}."""
 
     allow_reuse_address, daemon_threads, request_queue_size = True, True, 128
 
@@ -70,15 +60,17 @@ class Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def do_GET(self):
-        """None; whatever the method was."""
+        """None; whatever the method was. A client reads no answer before its body is gone, so
+        a refused one is read to its end, after the answer."""
+        told = self.headers.get("Content-Length", "0")
+        self.left, status, length = int(told[:18]) if told.isdecimal() else 0, 200, 0
         with contextlib.suppress(OSError):  # nobody may be there any more
             try:
                 kind, length, body = self._answer(self.path.strip("/").split("/"))
-                status = 200
             except tuple(STATUS) as error:
                 status = next(code for one, code in STATUS.items() if isinstance(error, one))
                 body = json.dumps({"error": str(error.args[0])}).encode()
-                kind, length = "application/json", 0
+                kind = "application/json"
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
@@ -86,6 +78,15 @@ class Handler(BaseHTTPRequestHandler):
                 self.send_header(HEADER, str(length))
             self.end_headers()
             self.wfile.write(body)
+            self.connection.shutdown(socket.SHUT_WR)
+            until = time.monotonic() + PATIENCE_S
+            while self.left and time.monotonic() < until and self._read(2**16):
+                pass
+
+    def _read(self, most):
+        part = self.rfile.read(min(most, self.left))
+        self.left = self.left - len(part) if part else 0
+        return part
 
     do_POST = do_GET
 
@@ -97,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
         batchers = self.server.batchers
         if parts == ["metrics"]:
             return "text/plain; version=0.0.4", 0, _metrics(batchers).encode()
-        if parts in (["v2", "health", "live"], ["v2", "health", "ready"]):
+        if parts[:2] == ["v2", "health"] and parts[2:] in (["live"], ["ready"]):
             return "application/json", 0, b""
         if parts[:2] != ["v2", "models"] or parts[3:] not in (["ready"], ["infer"]):
             raise LookupError(f"{self.path}: no such path")
@@ -105,27 +106,29 @@ class Handler(BaseHTTPRequestHandler):
             raise LookupError(f"model {parts[2]!r} is unknown; there are {', '.join(batchers)}")
         if parts[3] == "ready":
             return "application/json", 0, b""
-        return "application/octet-stream", *self._infer(batchers[parts[2]])
+        length, answer = self._infer(batchers[parts[2]])
+        return f"application/{'octet-stream' if length else 'json'}", length, answer
 
     def _infer(self, batcher):
-        told = self.headers.get("Content-Length", "")
-        if not told.isdecimal() or int(told) > MOST_BYTES:
-            raise BadMessage(f"{told or 'no'} bytes came; up to {MOST_BYTES} are allowed")
-        body = self.rfile.read(int(told))
-        arrays, header = unpack(body, self.headers.get(HEADER, len(body)), "inputs")
+        if not 0 < self.left <= MOST_BYTES:
+            raise BadMessage(f"{self.left} bytes came; 1 to {MOST_BYTES} are allowed")
+        arrays, header = unpack(self._read(self.left), self.headers.get(HEADER), "inputs")
         _fits(arrays, batcher.model.inputs)
-        outputs = batcher.submit(arrays).result()
+        outputs, asked = batcher.submit(arrays).result(), header.get("parameters")
+        binary = isinstance(asked, dict) and asked.get("binary_data_output") is True
         more = {"id": header["id"]} if isinstance(header.get("id"), str) else {}
-        answer, length = pack(outputs, "outputs", model_version="1", **more)
-        return length, answer
+        answer, length = pack(outputs, "outputs", binary, model_version="1", **more)
+        return length if binary else 0, answer
 
 
 def _metrics(batchers):
     lines = []
-    for key, name in COUNTERS.items():
-        lines.append(f"# TYPE nv_{name} counter")
-        for model, batcher in batchers.items():
-            lines.append(f'nv_{name}{{model="{model}",version="1"}} {batcher.counts[key]}')
+    for name in next(iter(batchers.values())).counts:
+        lines.append(f"# TYPE nv_inference_{name} counter")
+        for model, one in batchers.items():
+            lines.append(
+                f'nv_inference_{name}{{model="{model}",version="1"}} {one.counts[name]}'
+            )
     return "\n".join([*lines, ""])
 
 
@@ -137,6 +140,5 @@ def _fits(arrays, inputs):
     for name, (dtype, shape) in inputs.items():
         came = arrays[name]
         if came.dtype != dtype or came.shape[1:] != shape or not came.ndim or len(rows) != 1:
-            needed = f"{np.dtype(dtype)} of shape (rows, {', '.join(map(str, shape))})"
-            words = f"{name}: {came.dtype} of shape {came.shape} came; {needed} is needed"
-            raise BadMessage(words)
+            needed = f"{np.dtype(dtype)} of shape (rows, {str(shape)[1:]}"
+            raise BadMessage(f"{name}: {came.dtype} of {came.shape} came; {needed} is needed")

@@ -1,10 +1,10 @@
-"""Which engine computes, by configuration alone; and Triton as a process: started, awaited,
-ended.
+"""Which engine computes, by configuration alone; and Triton as a process.
 
     Settings("local")                         the network in this process
     Settings("embedded")                      a server in this process, over a socket
     Settings("triton")                        NVIDIA's, where TRITON_PYTHON names it
-    Settings("remote", ("node:8000",))        any server of KServe v2
+    Settings("remote", ("node:8000",))        any server of KServe v2; one that reads numbers
+                                              alone with client={"binary": False}
 
 `with engine(settings, path) as infer`: `infer(patches (N, 48, 48))` returns ((N, 3), (N, 1))
 for all of them. The environment variable TRITON_PYTHON is the Python of an environment with
@@ -20,6 +20,7 @@ import subprocess
 import threading
 import urllib.request
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,22 +29,19 @@ from sonic import Model, Sonic
 from .embedded import EmbeddedServer
 from .onnx_model import OnnxModel
 
-__all__ = ["EMMICHEL", "PINS", "Settings", "Triton", "engine", "metrics", "triton_python"]
-
-PINS = (
-    "nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.31.1 tritonclient[http,grpc]==2.73.0"
-)
+PINS = "nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.31.1"
+PINS += " tritonclient[http,grpc]==2.73.0"
 OUTPUTS = {"em_trk_none_netout": (3,), "michel_netout": (1,)}
 EMMICHEL = Model("emmichel", "patches", (48, 48), OUTPUTS, tuple(OUTPUTS))
-MODES, START_S = ("local", "embedded", "triton", "remote"), 120
-HERE = Path(__file__).parent
+MODES = ("local", "embedded", "triton", "remote")
+START_S, HERE = 120, Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`mode` (one of `MODES`), `addresses` of remote servers, options of the server (`server`:
-    max_batch, delay_us, preferred, instances, threads, no_batching) and of the client
-    (`client`: those of `Sonic`)."""
+    """`mode` (one of `MODES`), `addresses` of remote servers, options of the `server`
+    (max_batch, delay_us, preferred, instances, threads, no_batching) and of the `client`,
+    those of `Sonic`."""
 
     mode: str = "embedded"
     addresses: tuple = ()
@@ -52,9 +50,8 @@ class Settings:
 
     def __post_init__(self):
         if self.mode not in MODES or (self.mode == "remote") != bool(self.addresses):
-            came = f"mode {self.mode!r} with addresses {self.addresses}"
             allowed = f"allowed are {', '.join(MODES)}, addresses for remote alone"
-            raise ValueError(f"{came}; {allowed}")
+            raise ValueError(f"mode {self.mode!r} with {self.addresses}; {allowed}")
 
 
 def triton_python():
@@ -67,13 +64,11 @@ def triton_python():
 def engine(settings, path=None, model=EMMICHEL):
     """The function from rows to outputs that the settings ask for, while it is open."""
     if settings.mode == "local":
-        network = OnnxModel(path, settings.server.get("threads", 1))
-        yield lambda rows: local(network, model, rows)
+        yield partial(local, OnnxModel(path, settings.server.get("threads", 1)), model)
         return
     with contextlib.ExitStack() as stack:
         addresses = settings.addresses
-        if settings.mode != "remote":
-            kind = {"embedded": EmbeddedServer, "triton": Triton}[settings.mode]
+        if kind := {"embedded": EmbeddedServer, "triton": Triton}.get(settings.mode):
             server = kind({model.name: path}, **settings.server)
             addresses = [stack.enter_context(server).address]
         yield stack.enter_context(Sonic(addresses, model, **settings.client))
@@ -88,12 +83,9 @@ def local(network, model, rows, batch=256):
 
 
 class Triton:
-    """NVIDIA's server of models {name: path} as a process.
-
-    `with Triton({"emmichel": path}, delay_us=500) as server: server.address`. `ports` is what
-    it printed. Raises RuntimeError with its last words where it does not start, and ValueError
-    without TRITON_PYTHON.
-    """
+    """NVIDIA's server of models {name: path} as a process, `with Triton({"emmichel": path},
+    delay_us=500) as server: server.address`. Raises RuntimeError with its last words where it
+    does not start, and ValueError without TRITON_PYTHON."""
 
     def __init__(self, models, **options):
         if not triton_python():
@@ -131,8 +123,7 @@ class Triton:
         self.kill()
 
     def kill(self):
-        """None; ends it at once, with the processes that it started: Triton's own is one of
-        them, and would go on saying that it is ready."""
+        """None; ends it at once, with the processes that it started: one is Triton's own."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

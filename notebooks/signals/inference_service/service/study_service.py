@@ -1,71 +1,68 @@
-"""The study of NVIDIA's Triton under load: clients, delays, batching, a killed server, a slow
-link.
+"""The study of NVIDIA's Triton under load: clients, delays, batching, two models.
 
     TRITON_PYTHON=~/triton/bin/python make study CHAPTERS=signals/inference_service STUDY=triton
 
 An arm is a server's settings and what is asked of it; each repetition starts servers of its
-own. Clients and servers share the machine, every answer is checked. Where haproxy or Prometheus
-are installed, they take their part: one balances two servers, one reads the metrics. The gain
-of batching is that of a delay of 2 ms, as in the page, whichever delay turns out best.
+own. Clients and servers share the machine, every answer is checked. The gain of batching is
+that of a delay of 2 ms, as in the page, whichever delay turns out best.
 """
 
-import contextlib
 import json
-import shutil
 import subprocess
-import time
-import urllib.parse
-import urllib.request
+from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import numpy as np
-from emmichel import load_network, save_onnx
+import torch
+from calorimeter import clusters_of, collision, fit
+from emmichel import export, load_network, save_onnx
 from helpers import check
 from helpers.study import Arm, Metric, Outcome, Part, Study, student
 from lartpc import Detector, draw_primaries, simulate
 from reconstruction import prepare
-from sonic import Fault, crossing, load, pack, save_events
+from sonic import Model, knee, load, mean_value, save_events
 
 from .launch import EMMICHEL, HERE, Settings, Triton, engine, metrics, triton_python
-from .programs import balanced, free_port, running
 
 CLIENTS, DELAYS_US, CROWD = (1, 2, 4, 8, 16), (0, 2000, 10_000), 4
-REST_S, LINK = 0.5, 20e6  # between a client's events; bytes a second
+REST_S = 0.5  # between a client's events, on average
+PARTS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)  # of N*: so many clients come
 INFER, ROWS = "nv_inference_compute_infer_duration_us", "nv_inference_count"
-BATCHES, QUEUED = "nv_inference_exec_count", "nv_inference_pending_request_count"
-GRID = ("patches_per_s", "median_ms", "p95_ms", "mean_batch")
-WAITS = ("events_per_s", "median_ms", "busy_ms")
+BATCHES, DONE = "nv_inference_exec_count", "nv_inference_request_success"
+GRID = ("patches_per_s", "median_ms", "p95_ms", "mean_batch", "busy_share")
+WAITS = ("clients", "events_per_s", "median_ms", "busy_share")
+JETS = Model("calibration", "features", (3,), {"factor": (1,)})
 
 
-class Scene(NamedTuple):
-    """A model's file, and one of patches with their right answers, in a folder that goes when
-    nobody holds it."""
-
-    folder: TemporaryDirectory
-    model: Path
-    events: Path
+# Two models' files, each with one of rows and right answers, in a folder that goes with it
+Scene = namedtuple("Scene", "folder model events second second_events")
 
 
-def scene(network, patches):
-    """The Scene of a network and patches (N, 48, 48), answered by the network itself."""
+def scene(network, patches, calibration, features):
+    """The Scene of two networks and what they are asked, answered by themselves."""
     folder = TemporaryDirectory()
-    path = save_onnx(network, Path(folder.name, "emmichel.onnx"))
-    with engine(Settings("local"), path) as infer:
-        right = infer(patches)
-    return Scene(
-        folder, path, save_events(path.with_name("events.npz"), EMMICHEL, patches, right)
-    )
+    first = save_onnx(network, Path(folder.name, "emmichel.onnx"))
+    second = Path(folder.name, "calibration.onnx")
+    export(calibration, torch.zeros(2, 3), second, JETS.input, *JETS.outputs)
+    found = [folder]
+    for path, model, rows in ((first, EMMICHEL, patches), (second, JETS, features)):
+        with engine(Settings("local"), path, model) as infer:
+            right = infer(rows)
+        found += [path, save_events(path.with_suffix(".npz"), model, rows, right)]
+    return Scene(*found)
 
 
 def parts(seed, sizes):
-    """The patches of one event, the same for all repetitions; nobody learns from them."""
+    """The patches of one event and the clusters of 40 collisions, the same each time."""
     rng, place = np.random.default_rng(0), Detector()
     event = simulate(draw_primaries(place, rng, muons=3, stopping=3, showers=2), place, rng)
     patches = prepare(event)[2].numpy()
-    return {"events": Part(scene(load_network(), patches), range(len(patches)))}
+    jets = [collision(rng) for _ in range(40)]
+    features = np.concatenate([clusters_of(one.cells)[0] for one in jets])
+    known = scene(load_network(), patches, fit(jets, steps=120), features)
+    return {"events": Part(known, range(len(patches)))}
 
 
 def judge(made, told, job):
@@ -78,14 +75,18 @@ def server(told, job, **more):
     return Triton({EMMICHEL.name: told.model}, **job.arm.setting.get("server", {}), **more)
 
 
-def point(told, job, asked, rows, clients, address=None, **options):
-    """(what `load` found, how much the server's metrics grew); all answers are right."""
+def point(told, job, asked, rows, clients, address=None, seconds="seconds", **options):
+    """(what `load` found, the server's metrics as they grew, the share of the time that its
+    model was busy); all answers are right."""
     before = metrics(asked.metrics_address)
-    address, seconds = address or asked.address, job.sizes["seconds"]
+    address, seconds = address or asked.address, job.sizes[seconds]
     found = load([address], told.events, rows, clients, seconds, **options)
     check.that(found["wrong"] == found["lost"] == 0, f"wrong or lost events: {found}")
     now = metrics(asked.metrics_address)
-    return found, {name: now[name] - before.get(name, 0) for name in now}
+    grown = {name: now[name] - before.get(name, 0) for name in now}
+    each_s = grown[INFER] / 1e6 / grown[DONE]  # Triton counts a batch for each request in it
+    busy = found["patches_per_s"] * grown[BATCHES] / grown[ROWS] * each_s
+    return found, grown, min(busy, 1.0)  # a window's rate, a run's mean work
 
 
 def grid(told, job):
@@ -94,96 +95,66 @@ def grid(told, job):
     with server(told, job) as asked:
         point(told, job, asked, 1, 2)  # warm
         for clients in CLIENTS:
-            found, grown = point(told, job, asked, 1, clients)
+            found, grown, busy = point(told, job, asked, 1, clients)
             waits = [1000 * float(np.quantile(found["latency_s"], q)) for q in (0.5, 0.95)]
             batch = grown[ROWS] / max(1, grown[BATCHES])
-            rows.append((found["patches_per_s"], *waits, batch))
+            rows.append((found["patches_per_s"], *waits, batch, busy))
     lists = dict(zip(GRID, map(list, zip(*rows, strict=True)), strict=True))
     rates = dict(zip(CLIENTS, lists["patches_per_s"], strict=True))
     return lists | {f"rate_{clients}": rates[clients] for clients in (1, 8)}
 
 
 def clients(told, job):
-    """N* beside where the measured lines cross: events of 64 patches, a rest of half a second.
-
-    The busy time is the server's own at each point: clients that take its cores slow it down.
-    """
-    rows = []
+    """The knee, predicted from one client alone, and measured with up to twice N* of them:
+    events of 64 patches, rests of half a second on average."""
+    how, rows = {"rest_s": REST_S, "seconds": "long_seconds"}, []
     with server(told, job) as asked:
-        for count in CLIENTS:
-            found, grown = point(told, job, asked, 64, count, rest_s=REST_S)
-            wait_ms, busy_ms = 1000 * float(np.median(found["latency_s"])), grown[INFER] / 1000
-            rows.append((found["events_per_s"], wait_ms, 64 * busy_ms / grown[ROWS]))
-    rates, wait_ms, busy_ms = map(list, zip(*rows, strict=True))
-    predicted = (1000 * REST_S + wait_ms[0]) / busy_ms[0]
-    meet = {"predicted": [predicted], "crossing": [crossing(CLIENTS, rates)]}
-    return dict(zip(WAITS, (rates, wait_ms, busy_ms), strict=True)) | meet
+        point(told, job, asked, 64, 2)  # warm
+        found, grown, _ = point(told, job, asked, 64, 1, **how)
+        busy_s = 64 * grown[INFER] / 1e6 / grown[ROWS]
+        event_s = REST_S + float(np.mean(found["latency_s"]))
+        star = event_s / busy_s
+        for count in [max(1, round(part * star)) for part in PARTS]:
+            found, _, busy = point(told, job, asked, 64, count, **how)
+            median_ms = 1000 * float(np.median(found["latency_s"]))
+            rows.append((count, found["events_per_s"], median_ms, busy))
+    lists = dict(zip(WAITS, map(list, zip(*rows, strict=True)), strict=True))
+    most = 2 * round(star) + 2
+    chance = mean_value(most, event_s - busy_s, busy_s)  # what is not the server's is a rest
+    wanted = knee(range(1, most + 1), chance, 1 / event_s)
+    measured = knee(lists["clients"], lists["events_per_s"], 1 / event_s)
+    check.that(np.isfinite(measured), f"no knee up to {lists['clients'][-1]} clients")
+    found = {"predicted": star, "predicted_knee": wanted, "knee": measured}
+    return lists | found | {"knee_by_prediction": measured / wanted}
 
 
 def batched(told, job):
-    """Requests of 64 patches from four clients: how they are joined, and how many are done."""
+    """Requests of 64 patches from four clients, or what the arm asks: how they are joined."""
+    ask = {"rows": 64, "clients": CROWD} | job.arm.setting.get("ask", {})
     with server(told, job) as asked:
-        found, grown = point(told, job, asked, 64, CROWD)
+        found, grown, _ = point(told, job, asked, **ask)
     return {"mean_batch": grown[ROWS] / grown[BATCHES], "rate": found["patches_per_s"]}
 
 
-def killed(told, job):
-    """Two servers, one killed and started again under load: no event is lost, none is counted
-    that no server computed, and each of the three computed some.
-    """
-    seconds = job.sizes["seconds"]
-    with contextlib.ExitStack() as stack:
-        first, second = (stack.enter_context(server(told, job)) for _ in range(2))  # in turn
-        addresses = [first.address, second.address]
-        if haproxy := bool(shutil.which("haproxy")):
-            addresses = [stack.enter_context(balanced(addresses, Path(told.folder.name)))]
-
-        def strike():
-            time.sleep(3 + seconds / 2)
-            computed = metrics(first.metrics_address).get(ROWS, 0)
-            first.kill()
-            until = time.monotonic() + 10  # its processes may need a moment to end
-            with contextlib.suppress(OSError):
-                while metrics(first.metrics_address) is not None:
-                    check.that(time.monotonic() < until, "the killed server answers")
-                    time.sleep(0.05)
-            return computed, stack.enter_context(server(told, job, port=first.ports["http"]))
-
-        with ThreadPoolExecutor(1) as pool:  # what it starts has to end with the stack
-            struck = pool.submit(strike)
-            found = load(addresses, told.events, 64, CROWD, 6 * seconds, rest_s=0.05)
-            before, again = struck.result()  # or what went wrong in it
-        check.that(again.address == first.address, f"it came back elsewhere: {again.address}")
-        rows = [before, *(metrics(x.metrics_address).get(ROWS, 0) for x in (second, again))]
-    check.that(found["lost"] == found["wrong"] == 0, f"an event was lost: {found}")
-    check.that(min(rows) > 0, f"killed, other and restarted server computed {rows} patches")
-    most = sum(rows) / 64 + CROWD  # that many were on their way when it was killed
-    check.that(found["answered"] <= most, f"{found['answered']} events, {most:g} computed")
-    waited = {"retries": found["retries"], "longest_wait": found["latency_s"][-1]}
-    return {"events": found["answered"], **waited, "balancers": int(haproxy)}
-
-
-def throttled(told, job):
-    """Events by a link of 20 MB/s, and how many its bytes allow: predicted from the shapes of a
-    request and its answer, before any is sent; the bytes that were counted are the same.
-    """
-    rows = 256
-    sent = {EMMICHEL.input: np.zeros((rows, *EMMICHEL.row), np.float32)}
-    got = {name: np.zeros((rows, *one), np.float32) for name, one in EMMICHEL.outputs.items()}
-    each = len(pack(sent, "inputs")[0]) + len(pack(got, "outputs")[0])
-    with server(told, job) as asked, Fault(asked.address, bytes_per_s=LINK) as link:
-        found, _ = point(told, job, asked, rows, 2, address=link.address)
-    counted = found["bytes"] / found["answered"]
-    check.that(abs(counted / each - 1) < 0.01, f"{counted:g} bytes came, {each} were predicted")
-    return {"events_predicted": LINK / each, "done": [found["events_per_s"]]}
+def two_models(told, job):
+    """Two models of one server, asked at once by two clients each: all answers are right."""
+    models = {EMMICHEL.name: told.model, JETS.name: told.second}
+    with Triton(models) as asked, ThreadPoolExecutor(1) as pool:
+        how = 64, 2, job.sizes["seconds"]
+        other = pool.submit(load, [asked.address], told.second_events, *how)
+        found, *_ = point(told, job, asked, 64, 2)
+        second = other.result()
+    check.that(second["wrong"] == second["lost"] == 0 < second["events"], f"{second}")
+    return {"rate": found["patches_per_s"], "clusters": second["patches_per_s"]}
 
 
 def peers(told, job):
-    """NVIDIA's clients beside ours, by `triton_clients.py`, for blocks of 256 and of one."""
+    """NVIDIA's clients beside ours, and no client at all, for blocks of 256 and of one."""
     rows = []
     with server(told, job) as asked:
         for size in (256, 1):
             ask = {"ports": asked.ports, "events": str(told.events), "rows": size}
+            ask |= {"model_file": str(told.model)}
             command = [triton_python(), str(HERE / "triton_clients.py"), json.dumps(ask)]
             ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
             check.that(ran.returncode == 0, ran.stderr[-600:])
@@ -193,102 +164,63 @@ def peers(told, job):
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def scraped(told, job):
-    """What Prometheus reads of the server's counts, times and queue; its own sum of rows."""
-    if not shutil.which("prometheus"):
-        return {}
-    folder = told.folder.name
-    with server(told, job) as asked:
-        targets = [asked.metrics_address]
-        config = {"job_name": "triton", "static_configs": [{"targets": targets}]}
-        config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [config]}
-        file, at = Path(folder, "prometheus.yml"), f"127.0.0.1:{free_port()}"
-        file.write_text(json.dumps(config))  # JSON is YAML
-        flags = [f"--config.file={file}", f"--storage.tsdb.path={folder}/tsdb"]
-        with running(["prometheus", *flags, f"--web.listen-address={at}"]):
-            point(told, job, asked, 8, 2)
-            own, read = metrics(asked.metrics_address)[ROWS], {}
-            query = urllib.parse.quote(f'{{model="{EMMICHEL.name}"}}')
-            until = time.monotonic() + 30
-            while read.get(ROWS) != own:  # it looks for what to scrape every five seconds
-                check.that(time.monotonic() < until, f"Prometheus read {read}, {own} is right")
-                time.sleep(0.5)
-                with urllib.request.urlopen(f"http://{at}/api/v1/query?query={query}") as found:
-                    series = json.load(found)["data"]["result"]
-                read = {one["metric"]["__name__"]: float(one["value"][1]) for one in series}
-    check.that({ROWS, INFER, QUEUED} <= set(read), f"counts, times, queue: {sorted(read)}")
-    return {"rows": own}
-
-
-def arm(what, **options):
+def arm(what, ask=None, **options):
     """An arm whose server, of these options, is asked by `what(scene, job)`."""
-    return Arm(start="triton", setting={"load": what, "server": options}, test=("events",))
+    setting = {"load": what, "server": options} | ({"ask": ask} if ask else {})
+    return Arm(start="triton", setting=setting, test=("events",))
 
 
+SIZED = {"max_batch": 256, "delay_us": 20_000}
+MANY = {"rows": 32, "clients": 2, "batch": 1, "in_flight": 32}  # single patches, 64 under way
 ARMS = {"no_batching": arm(grid, max_batch=256, no_batching=True)}
 ARMS |= {f"delay_{us}": arm(grid, max_batch=256, delay_us=us) for us in DELAYS_US}
 ARMS |= {"clients": arm(clients, no_batching=True), "peers": arm(peers, delay_us=0)}
-SIZED = {"max_batch": 256, "delay_us": 20_000}
 ARMS |= {f"preferred_{n}": arm(batched, **SIZED, preferred=(n,)) for n in (64, 128)}
-ARMS |= {"preferred_none": arm(batched, **SIZED)}
-ARMS |= {"two_instances": arm(batched, **SIZED, instances=2), "killed": arm(killed)}
-ARMS |= {"throttled": arm(throttled), "prometheus": arm(scraped)}
-
-ALONE = {  # arm, key and unit of what no `key` has a word for
-    "study_predicted_clients": ("clients", "predicted", "clients"),
-    "study_crossing_clients": ("clients", "crossing", "clients"),
-    "throttled_events": ("throttled", "done", "events/s"),
-}
+ARMS |= {"preferred_none": arm(batched, **SIZED), "two_models": arm(two_models)}
+ARMS |= {"two_instances": arm(batched, **SIZED, instances=2)}
+ARMS |= {"in_flight": arm(batched, MANY, delay_us=2000)}
 
 
 def drawn(receipt, found):
-    """Record the curves, means over the repetitions, and where the lines of `clients` meet."""
+    """Record the curves, means over the repetitions, and the knee."""
+
+    def each(name, key):
+        return [one["events"][key] for one in found[name].values()]
 
     def mean(name, key):
-        return np.mean([one["events"][key] for one in found[name].values()], 0).tolist()
+        return np.mean(each(name, key), 0).tolist()
 
     delays = {"no_batching": -1} | {f"delay_{us}": us for us in DELAYS_US}
     columns = {key: sum((mean(name, key) for name in delays), []) for key in GRID}
     at = {"clients": [*CLIENTS] * len(delays)}
     at["delay_us"] = [us for us in delays.values() for _ in CLIENTS]
     receipt.curve("grid", **at, **columns)
-    receipt.curve("clients", clients=CLIENTS, **{key: mean("clients", key) for key in WAITS})
+    ends = [student(list(one)) for one in zip(*each("clients", "events_per_s"), strict=True)]
+    low, high = ([end[i] for end in ends] for i in (1, 2))
+    waits = {key: mean("clients", key) for key in WAITS}
+    receipt.curve("clients", part=PARTS, **waits, low=low, high=high)
     names = next(iter(found["peers"].values()))["events"]
     receipt.curve("peers", **{name: mean("peers", name) for name in names})
-    for label, (name, key, unit) in ALONE.items():
-        own = [one["events"][key][0] for one in found[name].values()]
-        value, low, high = student(own)
-        note = "mean over repetitions, 95 % interval"
-        receipt.record(label, value, unit, low, high, len(own), note, interval="95 %")
 
 
 SERVER = ("setting.server.delay_us", "setting.server.no_batching")
+GAINS = {"study_batching_gain": "rate_8", "study_batching_gain_alone": "rate_1"}
+METRICS = {rate: Metric("patches/s") for rate in ("rate", "rate_1", "rate_8")}
+METRICS |= {name: Metric("clients") for name in ("predicted", "predicted_knee", "knee")}
+METRICS |= {"mean_batch": Metric("patches"), "clusters": Metric("clusters/s")}
+METRICS |= {"knee_by_prediction": Metric("×")}
+HOW = {"notebook": "inference_service", "parts": parts, "judge": judge, "seeds": range(5)}
+HOW |= {"key": "{arm}_{metric}", "over": "repetitions", "threads": 2}
 STUDY = Study(
-    notebook="inference_service",
     name="triton",
     arms=ARMS,
-    seeds=range(5),
-    sizes={"seconds": 3},
-    trial={"seconds": 0.5},
-    metrics={
-        **dict.fromkeys(("rate", "rate_1", "rate_8"), Metric("patches/s")),
-        **dict.fromkeys(("mean_batch", "rows"), Metric("patches")),
-        "events": Metric("events"),
-        "events_predicted": Metric("events/s"),
-        "retries": Metric("tries"),
-        "longest_wait": Metric("s"),
-        "balancers": Metric("balancers"),
-    },
-    parts=parts,
-    judge=judge,
+    sizes={"seconds": 3, "long_seconds": 25},
+    trial={"seconds": 0.5, "long_seconds": 1},
+    metrics=METRICS,
     outcomes={
-        f"study_batching_gain{end}": Outcome(
-            rate, "delay_2000", "no_batching", SERVER, ratio=True
-        )
-        for end, rate in (("", "rate_8"), ("_alone", "rate_1"))
+        name: Outcome(rate, "delay_2000", "no_batching", SERVER, ratio=True)
+        for name, rate in GAINS.items()
     },
     extra=drawn,
-    key="{arm}_{metric}",
-    over="repetitions",
-    threads=2,
+    **HOW,
 )

@@ -37,8 +37,9 @@ class Recorder:
         return {"y": arrays["x"] * 2}
 
 
-def batches(sizes, **options):
-    """The sizes of the batches that requests make which wait while the first is computed."""
+def batches(sizes, wait_s=0, **options):
+    """The sizes of the batches that requests make which wait while the first is computed, for
+    so long at least."""
     model = Recorder()
     batcher = Batcher(model, **options)
     first = batcher.submit({"x": np.zeros(1, np.float32)})
@@ -46,6 +47,7 @@ def batches(sizes, **options):
         time.sleep(0.001)
     sent = [np.arange(n, dtype=np.float32) + 10 * i for i, n in enumerate(sizes)]
     rest = [batcher.submit({"x": one}) for one in sent]
+    time.sleep(wait_s)
     model.gate.set()
     for one, future in zip(sent, rest, strict=True):  # each its own rows
         np.testing.assert_array_equal(future.result(5)["y"], 2 * one)
@@ -61,6 +63,46 @@ def test_requests_that_wait_are_joined_up_to_the_most():
 
 def test_without_batching_each_goes_alone():
     assert batches([3, 3], max_batch=8, no_batching=True) == [3, 3]
+
+
+def fitting(queue, waited_s, **options):
+    """(requests, leaves) of requests of these rows, whose oldest has waited so long."""
+    batcher = Batcher(Recorder(), **{"max_batch": 64, "delay_us": 20_000} | options)
+    batcher.stop()
+    batcher.queue.extend(SimpleNamespace(rows=rows) for rows in queue)
+    return batcher.fitting(waited_s)
+
+
+@pytest.mark.parametrize(
+    "queue, waited_s, preferred, wanted",
+    [
+        ([8, 8], 0.01, [], (2, False)),  # the batch may grow, the delay is not over
+        ([8, 8], 0.03, [], (2, True)),
+        ([32, 32], 0.01, [], (2, True)),  # full
+        ([40, 40], 0.01, [], (1, True)),  # no room for the next
+        ([8, 8, 8], 0.01, [8], (1, True)),  # issue 3116: one request is preferred already
+        ([8, 8, 8], 0.03, [8], (3, True)),  # … until the delay is over
+        ([8] * 9, 0.03, [8], (8, True)),  # 64 rows are the most
+        ([8] * 5, 0.01, [16, 32], (4, True)),  # the largest preferred size
+        ([6, 6, 6], 0.01, [16], (2, True)),  # the next would lift it above that
+        ([6, 6], 0.01, [16], (2, False)),
+        ([20], 0.01, [16], (1, True)),  # above it already
+    ],
+)
+def test_a_batch_is_what_triton_s_scheduler_makes_of_a_queue(
+    queue, waited_s, preferred, wanted
+):
+    assert fitting(queue, waited_s, preferred=preferred) == wanted
+
+
+def test_without_a_delay_nobody_waits_and_a_preferred_size_always_holds():
+    assert fitting([8, 8], 0.0, delay_us=0) == (2, True)
+    assert fitting([8, 8, 8], 100.0, delay_us=0, preferred=[8]) == (1, True)
+
+
+def test_what_has_waited_out_the_delay_leaves_together():
+    options = {"max_batch": 64, "delay_us": 20_000, "preferred": [4]}
+    assert batches([4] * 9, wait_s=0.05, **options) == [36]  # a slow model, nine waiting
 
 
 def test_a_preferred_size_of_one_request_stops_the_joining():
@@ -82,7 +124,7 @@ def test_the_oldest_waits_no_longer_than_the_delay():
     batcher = Batcher(model, max_batch=64, delay_us=100_000)
     futures = [batcher.submit({"x": np.zeros(1, np.float32)}) for _ in range(3)]
     assert [f.result(5)["y"].tolist() for f in futures] == [[0]] * 3 and model.sizes == [3]
-    assert batcher.counts["queue_us"] >= 100_000 and batcher.counts["exec_count"] == 1
+    assert batcher.counts["queue_duration_us"] >= 100_000 and batcher.counts["exec_count"] == 1
     batcher.stop()
 
 
@@ -99,7 +141,37 @@ def test_the_time_in_the_queue_is_each_request_s():
     for future in futures:
         future.result(5)
     batcher.stop()
-    assert model.sizes == [1, 8] and batcher.counts["queue_us"] >= 8 * 50_000
+    assert model.sizes == [1, 8] and batcher.counts["queue_duration_us"] >= 8 * 50_000
+
+
+class Failing(Recorder):
+    """A model that takes 20 ms, and fails at batches of three rows."""
+
+    def __call__(self, arrays):
+        time.sleep(0.02)
+        if len(arrays["x"]) == 3:
+            raise ArithmeticError("out of range")
+        return super().__call__(arrays)
+
+
+def test_counts_are_of_requests_rows_and_batches_as_triton_s():
+    """Each request counts all of its batch's time; one that fails counts no row."""
+    model, one = Failing(), {"x": np.zeros(1, np.float32)}
+    model.gate.set()
+    batcher = Batcher(model, max_batch=4, delay_us=5_000_000)
+    for count, fails in ((4, False), (2, True)):
+        last = {"x": np.zeros(2 if fails else 1, np.float32)}
+        futures = [batcher.submit(sent) for sent in [one] * (count - 1) + [last]]
+        if fails:
+            batcher.stop()
+            with pytest.raises(RuntimeError, match="ArithmeticError: out of range"):
+                futures[0].result(5)
+        else:
+            futures[0].result(5)
+    counts = batcher.counts
+    assert [counts[name] for name in ("request_success", "request_failure")] == [4, 2]
+    assert (counts["count"], counts["exec_count"]) == (4, 1)
+    assert counts["compute_infer_duration_us"] >= 4 * 20_000
 
 
 def test_too_many_rows_none_and_what_comes_after_the_end_are_refused():
@@ -114,7 +186,8 @@ def test_too_many_rows_none_and_what_comes_after_the_end_are_refused():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"max_batch": 0}, {"delay_us": -1}, {"preferred": [600]}, {"instances": 0}]
+    "bad",
+    [{"max_batch": 0}, {"delay_us": -1}, {"preferred": [600]}, {"instances": 0}, {"delay": 1}],
 )
 def test_options_out_of_range_are_refused(bad):
     with pytest.raises(ValueError, match="counts from 1"):
@@ -156,6 +229,19 @@ def test_health_is_told_and_what_is_not_there(server):
         status, answer = ask(server, path)
         words = json.loads(answer)["error"]
         assert status == 404 and ("no such path" in words or "unknown" in words)
+
+
+@pytest.mark.parametrize("more", [{}, {"parameters": {"binary_data_output": False}}])
+def test_numbers_are_answered_by_numbers(server, more):
+    patches = np.random.default_rng(0).random((2, 48, 48), np.float32)
+    body, _ = pack({"patches": patches}, "inputs", binary=False, id="7", **more)
+    status, answer = ask(server, "/v2/models/emmichel/infer", body)
+    told = json.loads(answer)
+    assert status == 200 and told["id"] == "7"
+    by_name = {one["name"]: one for one in told["outputs"]}
+    assert list(by_name) == list(EMMICHEL.outputs)
+    three = np.reshape(by_name["em_trk_none_netout"]["data"], (2, 3))
+    np.testing.assert_allclose(three.sum(1), 1, rtol=1e-5)
 
 
 def test_a_request_that_is_too_large_is_refused_before_it_is_read(server):
@@ -271,6 +357,19 @@ def test_triton_is_told_how_long_to_wait_and_for_what(
     *_, config = triton.kept
     assert config.batcher.max_queue_delay_microseconds == delay_us
     assert config.batcher.preferred_batch_size == preferred
+
+
+def test_triton_has_as_many_instances_and_as_large_batches_as_it_is_told(pytriton, file):
+    triton, own = Bound(), {"instances": 2, "max_batch": 256, "threads": 3}
+    bind(triton, "emmichel", file, OPTIONS | own)
+    name, instances, inputs, outputs, _, config = triton.kept
+    assert name == "emmichel" and config.max_batch_size == 256
+    assert [(one.name, one.shape) for one in inputs] == [("patches", (48, 48))]
+    assert {one.name: one.shape for one in outputs} == EMMICHEL.outputs
+    patches = np.zeros((2, 48, 48), np.float32)
+    assert len({id(one) for one in instances}) == 2
+    for one in instances:
+        assert one(patches=patches)["em_trk_none_netout"].shape == (2, 3)
 
 
 def test_triton_without_batching_has_no_batcher(pytriton, file):

@@ -1,21 +1,15 @@
 """The study of Triton as it is declared, with stand-ins for servers, clients and programs."""
 
-import contextlib
-import io
 import json
-import time
-from dataclasses import asdict
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from emmichel import EmMichelTrack, infer
 from helpers import check, receipts
 from helpers.study import Job, Part
 from press.study import hold, record
 
 from . import study_service as study
-from .launch import EMMICHEL
+from .conftest import loaded
 
 PREFERRED = {"max_batch": 256, "delay_us": 20_000}
 EXPECTED = {  # the load, and the server's settings
@@ -29,25 +23,10 @@ EXPECTED = {  # the load, and the server's settings
     "preferred_128": ("batched", {**PREFERRED, "preferred": (128,)}),
     "preferred_none": ("batched", PREFERRED),
     "two_instances": ("batched", {**PREFERRED, "instances": 2}),
-    "killed": ("killed", {}),
-    "throttled": ("throttled", {}),
-    "prometheus": ("scraped", {}),
+    "in_flight": ("batched", {"delay_us": 2000}),
+    "two_models": ("two_models", {}),
 }
-COUNTED = {"wrong": 0, "lost": 0, "retries": 0}
-
-
-@pytest.fixture(scope="module")
-def scene():
-    network = EmMichelTrack(filters=2, pool=4).eval()
-    patches = np.random.default_rng(0).standard_normal((6, 48, 48)).astype(np.float32)
-    found = study.scene(network, patches)
-    with np.load(found.events) as file:
-        right = infer(network, patches)
-        assert json.loads(str(file["model"])) == json.loads(json.dumps(asdict(EMMICHEL)))
-        np.testing.assert_array_equal(file["patches"], patches)
-        for at, values in enumerate(right):
-            np.testing.assert_allclose(file[f"output_{at}"], values, atol=1e-5)
-    return found
+MANY = {"rows": 32, "clients": 2, "batch": 1, "in_flight": 32}
 
 
 def test_each_arm_is_a_server_s_settings_and_a_load(scene):
@@ -56,95 +35,27 @@ def test_each_arm_is_a_server_s_settings_and_a_load(scene):
     assert set(seen) == {(name, seed) for name in EXPECTED for seed in (0, 1)}
     for (name, _), one in seen.items():
         load, options = EXPECTED[name]
-        arm = one.job.arm
-        assert dict(arm.setting) == {"load": getattr(study, load), "server": options}
+        arm, ask = one.job.arm, {"ask": MANY} if name == "in_flight" else {}
+        assert dict(arm.setting) == {"load": getattr(study, load), "server": options} | ask
         assert one.made == "triton" and one.tests == {"events": scene}
         assert arm.train is arm.choice is arm.loss is None
     assert list(study.STUDY.seeds) == [0, 1, 2, 3, 4] and study.STUDY.over == "repetitions"
-    assert study.STUDY.sizes == {"seconds": 3} and study.STUDY.threads == 2
+    assert study.STUDY.sizes == {"seconds": 3, "long_seconds": 25}
+    assert study.STUDY.threads == 2 and study.STUDY.processes == 1  # it times
 
 
 def test_the_patches_of_an_event_are_answered_and_saved(monkeypatch):
-    monkeypatch.setattr(study, "scene", lambda network, patches: (network, patches))
+    monkeypatch.setattr(study, "scene", lambda *told: told)
     part = study.parts(0, {})["events"]
-    network, patches = part.data
+    network, patches, calibration, features = part.data
+    assert features.shape[1:] == (3,) and calibration(study.torch.ones(1, 3)).shape == (1, 1)
     assert sum(one.numel() for one in network.parameters()) == 11_900_420
     assert patches.shape[1:] == (48, 48) and len(patches) == len(set(part.units)) > 1000
 
 
-class World:
-    """Servers that count what they are said to have computed, and a clock that jumps."""
-
-    def __init__(self):
-        self.servers, self.now, self.loads = [], 0.0, []
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-    def triton(self, models, **options):
-        return Server(self, models, options)
-
-    def metrics(self, address):
-        for one in self.servers:
-            if one.metrics_address == address and one.alive:
-                return dict(one.counts)
-        raise ConnectionRefusedError(address)
-
-
-class Server:
-    def __init__(self, world, models, options):
-        self.world, self.models, self.options = world, models, options
-        self.alive, self.counts = False, {}
-
-    def __enter__(self):
-        number = len(self.world.servers)
-        port = self.options.get("port") or 9000 + number
-        self.ports = {"http": port, "grpc": 1, "metrics": 2}
-        self.address, self.metrics_address = f"127.0.0.1:{port}", f"metrics:{number}"
-        self.world.servers.append(self)
-        self.alive = True
-        return self
-
-    def __exit__(self, *_):
-        self.alive = False
-
-    def kill(self):
-        self.alive = False
-
-    def compute(self, patches, batches=1, busy_us=0):
-        for name, count in (
-            (study.ROWS, patches),
-            (study.BATCHES, batches),
-            (study.INFER, busy_us),
-        ):
-            self.counts[name] = self.counts.get(name, 0) + count
-
-
-@pytest.fixture
-def world(monkeypatch):
-    found = World()
-    monkeypatch.setattr(study, "Triton", found.triton)
-    monkeypatch.setattr(study, "metrics", found.metrics)
-    clock = SimpleNamespace(sleep=found.sleep, monotonic=lambda: found.now)
-    monkeypatch.setattr(study, "time", clock)
-    monkeypatch.setattr(study.shutil, "which", lambda name: None)
-    return found
-
-
-def judged(name, scene, seconds=3):
-    arm = study.STUDY.arms[name]
-    return study.STUDY.judge("triton", scene, Job(name, arm, 0, {"seconds": seconds}))
-
-
-def loaded(world, monkeypatch, answer):
-    """`load` keeps what it was asked, and gives `answer(server, rows, clients)` with it."""
-
-    def load(addresses, events, rows, clients, seconds, **options):
-        world.loads.append((addresses, events, rows, clients, seconds, options))
-        [server] = [one for one in world.servers if one.alive]
-        return COUNTED | answer(server, rows, clients)
-
-    monkeypatch.setattr(study, "load", load)
+def judged(name, scene):
+    sizes = {"seconds": 3, "long_seconds": 25}
+    return study.STUDY.judge("triton", scene, Job(name, study.STUDY.arms[name], 0, sizes))
 
 
 @pytest.mark.parametrize("name", [name for name, how in EXPECTED.items() if how[0] == "grid"])
@@ -152,7 +63,8 @@ def test_a_grid_s_row_is_by_clients_of_one_patch_after_a_warm_up(
     name, world, scene, monkeypatch
 ):
     def answer(server, rows, clients):
-        server.compute(12 * clients, 3)
+        # three batches of 4 ms, each of four requests, which count it once each
+        server.compute(12 * clients, 3, busy_us=48_000, requests=12)
         latency = [0.01 * clients, 0.03 * clients]
         return {"latency_s": latency, "patches_per_s": 100.0 * clients}
 
@@ -168,33 +80,67 @@ def test_a_grid_s_row_is_by_clients_of_one_patch_after_a_warm_up(
     assert found["median_ms"] == pytest.approx([20, 40, 80, 160, 320])
     assert found["p95_ms"] == pytest.approx([29, 58, 116, 232, 464])
     assert found["mean_batch"] == [4, 8, 16, 32, 64]
+    assert found["busy_share"] == pytest.approx([0.1] * 5)  # 25 batches a second of 4 ms
     assert (found["rate_1"], found["rate_8"]) == (100, 800)
 
 
 @pytest.mark.parametrize("what", ["wrong", "lost"])
 def test_a_wrong_or_a_lost_event_ends_the_study(what, world, scene, monkeypatch):
     loaded(world, monkeypatch, lambda *_: {what: 1})
-    for name in ("delay_0", "clients", "preferred_64", "throttled"):
+    for name in ("delay_0", "clients", "preferred_64"):
         with pytest.raises(check.Failed, match="wrong or lost"):
             judged(name, scene)
 
 
-def test_the_number_of_clients_is_predicted_from_one(world, scene, monkeypatch):
+def crowded(slower):
+    """Clients that get what bounds allow; with `slower`, the server's work grows with them."""
+
     def answer(server, rows, clients):
-        server.compute(128, 2, busy_us=100_000 * clients)  # 50 ms for each event of 64 patches
-        latency = [0.1 * clients, 0.3 * clients, 0.1 * clients]
-        return {"latency_s": latency, "events_per_s": min(2.0 * clients, 10)}
+        busy_s = 0.05 * (1 + slower * (clients - 1))
+        server.compute(128, 2, busy_us=2e6 * busy_s)  # two events of 64 patches
+        rate = min(clients / 0.6, 1 / busy_s)
+        found = {"latency_s": [0.05, 0.1, 0.15], "events_per_s": rate}
+        return found | {"patches_per_s": 64 * rate}
+
+    return answer
+
+
+def test_the_knee_is_predicted_from_one_client_and_looked_for_up_to_twice_n_star(
+    world, scene, monkeypatch
+):
+    loaded(world, monkeypatch, crowded(0))
+    found = judged("clients", scene)
+    star = (0.5 + 0.1) / 0.05  # the rest and a mean answer, over the server's own work
+    assert [one[2:4] for one in world.loads] == [(64, n) for n in (2, 1, 6, 9, 12, 15, 18, 24)]
+    assert all(one[4:] == (25, {"rest_s": 0.5}) for one in world.loads[1:])
+    assert world.servers[0].options == {"no_batching": True}
+    assert found["predicted"] == pytest.approx(star)
+    assert found["clients"] == [6, 9, 12, 15, 18, 24]
+    assert found["knee"] == pytest.approx(15, rel=0.01)  # 20 a second are 0.8 · 15 / 0.6
+    # chance brings it forward; bounds alone would put it at 15
+    assert star < found["predicted_knee"] < 14
+    assert found["knee_by_prediction"] == found["knee"] / found["predicted_knee"]
+    rates = [10, 15, 20, 20, 20, 20]
+    assert found["events_per_s"] == pytest.approx(rates)
+    assert found["busy_share"] == pytest.approx([rate * 0.05 for rate in rates])
+    assert found["median_ms"] == pytest.approx([100] * 6)
+
+
+def test_a_server_that_clients_slow_down_has_its_knee_before_the_prediction(
+    world, scene, monkeypatch
+):
+    loaded(world, monkeypatch, crowded(0.1))
+    assert judged("clients", scene)["knee_by_prediction"] < 0.8
+
+
+def test_a_sweep_without_a_knee_ends_the_study(world, scene, monkeypatch):
+    def answer(server, rows, clients):
+        server.compute(128, 2, busy_us=100_000)
+        return {"latency_s": [0.1], "events_per_s": clients / 0.6, "patches_per_s": 1}
 
     loaded(world, monkeypatch, answer)
-    found = judged("clients", scene)
-    assert [one[2:4] for one in world.loads] == [(64, n) for n in (1, 2, 4, 8, 16)]
-    assert all(one[5] == {"rest_s": 0.5} for one in world.loads)
-    assert world.servers[0].options == {"no_batching": True}
-    assert found["predicted"] == [pytest.approx((500 + 100) / 50)]
-    assert found["crossing"] == [pytest.approx(10 / 2)]
-    assert found["events_per_s"] == [2, 4, 8, 10, 10]
-    assert found["busy_ms"] == pytest.approx([50, 100, 200, 400, 800])
-    assert found["median_ms"] == pytest.approx([100, 200, 400, 800, 1600])
+    with pytest.raises(check.Failed, match="no knee up to 24"):
+        judged("clients", scene)
 
 
 @pytest.mark.parametrize(
@@ -207,135 +153,26 @@ def test_how_requests_of_64_are_joined(name, world, scene, monkeypatch):
 
     loaded(world, monkeypatch, answer)
     assert judged(name, scene) == {"mean_batch": 128, "rate": 70}
-    assert world.loads[0][2:4] == (64, 4) and world.servers[0].options == EXPECTED[name][1]
+    asked = (32, 2, 3, {"batch": 1, "in_flight": 32}) if name == "in_flight" else (64, 4, 3, {})
+    assert world.loads[0][2:] == asked and world.servers[0].options == EXPECTED[name][1]
 
 
-def throttle(world, monkeypatch, counted):
-    links = []
+def test_two_models_are_asked_at_once_and_both_answer_rightly(world, scene, monkeypatch):
+    second = {"wrong": 0, "events": 7}
 
-    @contextlib.contextmanager
-    def fault(target, **options):
-        links.append((target, options))
-        yield SimpleNamespace(address="the link")
+    def answer(server, rows, clients):
+        server.compute(640, 5)
+        return {"events": 5, "latency_s": [1], "patches_per_s": 70} | second
 
-    monkeypatch.setattr(study, "Fault", fault)
-    answer = {"bytes": counted * 10, "answered": 10, "events_per_s": 5.5, "latency_s": [1]}
-    loaded(world, monkeypatch, lambda *_: answer)
-    return links
-
-
-def test_what_a_link_allows_is_predicted_from_shapes(world, scene, monkeypatch):
-    least = 256 * (48 * 48 + 4) * 4  # bytes of the numbers alone
-    links = throttle(world, monkeypatch, least * 1.003)
-    found = judged("throttled", scene)
-    assert links == [(world.servers[0].address, {"bytes_per_s": 20e6})]
-    assert world.loads[0][0] == ["the link"] and world.loads[0][2:4] == (256, 2)
-    assert found["done"] == [5.5]
-    assert found["events_predicted"] == pytest.approx(20e6 / least, rel=3e-4)
-    throttle(world, monkeypatch, least * 0.995)  # what is counted moves no prediction
-    assert judged("throttled", scene)["events_predicted"] == found["events_predicted"]
-    throttle(world, monkeypatch, least * 1.05)
-    with pytest.raises(check.Failed, match="were predicted"):
-        judged("throttled", scene)
-
-
-class Strike:
-    """Two servers under load, and a third where the first was; `computed` events each."""
-
-    def __init__(self, world, monkeypatch, computed=(10, 30, 20), answered=60, **found):
-        self.world, self.computed = world, computed
-        self.found = COUNTED | {"retries": 3, "answered": answered, "latency_s": [0.1, 1.5]}
-        self.found |= found
-        monkeypatch.setattr(study, "Triton", self.triton)
-        monkeypatch.setattr(study, "load", self.load)
-
-    def triton(self, models, **options):
-        one = Server(self.world, models, options)
-        if not self.world.servers:
-            one.compute(64 * self.computed[0])
-        return one
-
-    def load(self, addresses, events, rows, clients, seconds, **options):
-        self.world.loads.append((addresses, events, rows, clients, seconds, options))
-        for _ in range(100):
-            if len(self.world.servers) == 3:
-                break
-            time.sleep(0.005)
-        for one, events in zip(self.world.servers[1:], self.computed[1:], strict=False):
-            one.compute(64 * events)
-        return self.found
-
-
-def test_a_server_is_killed_and_started_again_under_load(world, scene, monkeypatch):
-    Strike(world, monkeypatch)
-    found = judged("killed", scene)
-    first, second, again = world.servers
-    assert again.options == {"port": first.ports["http"]} and second.options == {}
-    assert world.loads[0][0] == [first.address, second.address]
-    assert world.loads[0][2:] == (64, 4, 18, {"rest_s": 0.05})
-    assert world.now >= 4.5  # the load was under way
-    wanted = {"events": 60, "retries": 3, "longest_wait": 1.5, "balancers": 0}
-    assert found == wanted and not any(one.alive for one in world.servers)
-
-
-def test_a_balancer_is_told_where_there_is_one(world, scene, monkeypatch):
-    asked = []
-
-    @contextlib.contextmanager
-    def balanced(addresses, folder):
-        asked.append(addresses)
-        yield "balancer:1"
-
-    monkeypatch.setattr(study, "balanced", balanced)
-    monkeypatch.setattr(study.shutil, "which", {"haproxy": "/usr/sbin/haproxy"}.get)
-    Strike(world, monkeypatch)
-    assert judged("killed", scene)["balancers"] == 1
-    assert world.loads[0][0] == ["balancer:1"]
-    assert asked == [[one.address for one in world.servers[:2]]]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"computed": (10, 30, 0)}, "restarted server computed"),  # it was never asked again
-        ({"computed": (10, 0, 50)}, "restarted server computed"),
-        ({"computed": (0, 30, 30)}, "restarted server computed"),  # killed before it worked
-        ({"answered": 65}, "65 events, 64 computed"),  # one was counted twice
-        ({"lost": 1}, "lost"),
-        ({"wrong": 1}, "lost"),
-    ],
-)
-def test_events_that_do_not_add_up_end_the_study(wrong, words, world, scene, monkeypatch):
-    Strike(world, monkeypatch, **wrong)
-    with pytest.raises(check.Failed, match=words):
-        judged("killed", scene)
-
-
-def test_a_kill_that_kills_nothing_ends_the_study(world, scene, monkeypatch):
-    Strike(world, monkeypatch)
-    monkeypatch.setattr(Server, "kill", lambda self: None)
-    with pytest.raises(check.Failed, match="the killed server answers"):
-        judged("killed", scene)
-
-
-def test_a_server_that_does_not_come_back_ends_the_study(world, scene, monkeypatch):
-    strike = Strike(world, monkeypatch)
-
-    def triton(models, **options):
-        if options.get("port"):
-            raise RuntimeError("the port is taken")
-        return strike.triton(models, **options)
-
-    monkeypatch.setattr(study, "Triton", triton)
-    with pytest.raises(RuntimeError, match="the port is taken"):
-        judged("killed", scene)
-
-
-def test_a_server_that_comes_back_elsewhere_ends_the_study(world, scene, monkeypatch):
-    strike = Strike(world, monkeypatch)
-    monkeypatch.setattr(study, "Triton", lambda models, **options: strike.triton(models))
-    with pytest.raises(check.Failed, match="elsewhere"):
-        judged("killed", scene)
+    loaded(world, monkeypatch, answer)
+    assert judged("two_models", scene) == {"rate": 70, "clusters": 70}
+    [server] = world.servers
+    assert server.models == {"emmichel": scene.model, "calibration": scene.second}
+    assert {one[1] for one in world.loads} == {scene.events, scene.second_events}
+    assert all(one[0] == [server.address] and one[2:5] == (64, 2, 3) for one in world.loads)
+    second["events"] = 0  # the second was never answered
+    with pytest.raises(check.Failed):
+        judged("two_models", scene)
 
 
 def test_clients_of_others_are_asked_for_both_blocks(world, scene, monkeypatch):
@@ -351,6 +188,7 @@ def test_clients_of_others_are_asked_for_both_blocks(world, scene, monkeypatch):
     found = judged("peers", scene)
     [server] = world.servers
     told = {"ports": server.ports, "events": str(scene.events)}
+    told["model_file"] = str(scene.model)
     assert asked == [told | {"rows": 256}, told | {"rows": 1}]
     assert found == {"block": [256, 1], "ours_http_ms": [258, 3], "nvidia_grpc_ms": [1, 1]}
     assert server.options == {"delay_us": 0}
@@ -361,46 +199,20 @@ def test_clients_of_others_are_asked_for_both_blocks(world, scene, monkeypatch):
         judged("peers", scene)
 
 
-def test_prometheus_reads_the_server_s_own_count(world, scene, monkeypatch):
-    assert judged("prometheus", scene) == {} and not world.servers
-    monkeypatch.setattr(study.shutil, "which", {"prometheus": "/usr/bin/prometheus"}.get)
-    monkeypatch.setattr(study, "running", lambda command: contextlib.nullcontext())
-    read = {study.ROWS: 7.0, study.INFER: 1.0, study.QUEUED: 0.0}
-
-    def series(url):
-        rows = [{"metric": {"__name__": n}, "value": [0, str(x)]} for n, x in read.items()]
-        return io.StringIO(json.dumps({"data": {"result": rows}}))
-
-    def answer(server, rows, clients):
-        server.compute(7)
-        return {"latency_s": [1]}
-
-    monkeypatch.setattr(study.urllib.request, "urlopen", series)
-    loaded(world, monkeypatch, answer)
-    assert judged("prometheus", scene) == {"rows": 7}
-    read.pop(study.QUEUED)
-    with pytest.raises(check.Failed, match="counts, times, queue"):
-        judged("prometheus", scene)
-    read[study.ROWS] = 6.0
-    with pytest.raises(check.Failed, match="is right"):
-        judged("prometheus", scene)
-
-
 def numbers(name, seed):
     """What a repetition may have found."""
     rates = {"no_batching": 100, "delay_0": 900, "delay_2000": 200, "delay_10000": 50}
     load = EXPECTED[name][0]
     rate = rates.get(name, 1) * (1 + seed)
     curve = {key: [float(at + seed) for at in range(5)] for key in study.GRID}
-    waits = {key: [1.0 + seed] * 5 for key in study.WAITS}
+    waits = {key: [1.0 + seed] * 6 for key in study.WAITS}
+    alone = {"predicted": 8.0 + 2 * seed, "predicted_knee": 8.0, "knee": 10.0}
     return {
         "grid": curve | {"rate_8": rate, "rate_1": 7 * (1 + seed) - rate / 50},
-        "clients": waits | {"predicted": [8.0 + 2 * seed], "crossing": [10.0]},
+        "clients": waits | alone | {"knee_by_prediction": 1.25},
         "batched": {"mean_batch": 64, "rate": rate},
-        "killed": {"events": 60, "retries": seed, "longest_wait": 1.5, "balancers": 1},
-        "throttled": {"events_predicted": 8.0, "done": [5.0 + seed]},
+        "two_models": {"rate": rate, "clusters": 9.0},
         "peers": {"block": [256, 1], "ours_http_ms": [100.0 + seed, 10.0]},
-        "scraped": {"rows": 2160},
     }[load]
 
 
@@ -415,23 +227,25 @@ def test_directions_and_curves():
     alone = metrics["study_batching_gain_alone"]  # 3 over 5, and 6 over 10
     assert alone["value"] == pytest.approx(0.6)
     half = 12.7062  # Student's t of one degree of freedom; values at 1 from the mean
-    one = metrics["study_predicted_clients"]
+    one = metrics["clients_predicted"]
     assert (one["value"], one["unit"], one["interval"]) == (9, "clients", "95 %")
     assert (one["low"], one["high"]) == pytest.approx((9 - half, 9 + half), rel=1e-4)
-    assert metrics["study_crossing_clients"]["value"] == 10
-    done = metrics["throttled_events"]
-    assert (done["value"], done["unit"]) == (5.5, "events/s")
-    assert metrics["throttled_events_predicted"]["value"] == 8
+    assert metrics["clients_knee"]["value"] == 10
+    assert metrics["clients_knee_by_prediction"]["unit"] == "×"
     units = {name: one["unit"] for name, one in metrics.items()}
-    assert units["killed_events"] == "events" and units["killed_longest_wait"] == "s"
-    assert units["preferred_64_mean_batch"] == units["prometheus_rows"] == "patches"
+    assert units["preferred_64_mean_batch"] == "patches"
     assert units["two_instances_rate"] == units["preferred_none_rate"] == "patches/s"
-    assert metrics["killed_retries"]["value"] == 0.5
+    assert units["two_models_clusters"] == "clusters/s" and "in_flight_rate" in units
     grid = curves["grid"]
     assert list(grid) == ["clients", "delay_us", *study.GRID]
     assert grid["clients"] == [1, 2, 4, 8, 16] * 4
     assert grid["delay_us"] == [-1] * 5 + [0] * 5 + [2000] * 5 + [10_000] * 5
     assert grid["median_ms"] == [0.5, 1.5, 2.5, 3.5, 4.5] * 4
-    assert curves["clients"]["clients"] == [1, 2, 4, 8, 16]
-    assert curves["clients"]["busy_ms"] == [1.5] * 5
+    crowd = curves["clients"]
+    assert list(crowd["part"]) == [0.5, 0.75, 1, 1.25, 1.5, 2] and crowd["clients"] == [1.5] * 6
+    assert crowd["events_per_s"] == crowd["busy_share"] == [1.5] * 6
+    half /= 2
+    assert crowd["low"] + crowd["high"] == pytest.approx(
+        [1.5 - half] * 6 + [1.5 + half] * 6, 1e-4
+    )
     assert curves["peers"] == {"block": [256, 1], "ours_http_ms": [100.5, 10]}

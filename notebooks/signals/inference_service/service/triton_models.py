@@ -3,10 +3,9 @@ file name; prints its ports when ready:
 
     PYTHON service/triton_models.py '{"models": {"emmichel": "emmichel.onnx"}, "delay_us": 500}'
 
-PYTHON has `nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.31.1` and nothing of this book.
-Under NumPy 2 that Triton's Python stub answers with arrays of the right shape and no data, so
-this file refuses to start there. The wheel holds Triton's Python backend alone: ONNX runs
-inside its callables, one for each instance.
+PYTHON has launch.py's `PINS`. Under NumPy 2 that Triton's stub answers with arrays of the right
+shape and no data, so this file refuses to start there. The wheel holds the Python backend
+alone: ONNX runs inside its callables, one an instance.
 """
 
 import json
@@ -18,7 +17,7 @@ import sysconfig
 import threading
 
 OPTIONS = {"max_batch": 512, "delay_us": 2000, "preferred": (), "instances": 1, "threads": 1}
-OPTIONS |= {"no_batching": False, "port": 0}
+OPTIONS |= {"no_batching": False, "port": 0, "repository": None}
 
 
 def served(model):
@@ -38,11 +37,9 @@ def bind(triton, name, path, o):
     from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
 
     models = [OnnxModel(path, o["threads"]) for _ in range(o["instances"])]
-    waits = DynamicBatcher(
-        max_queue_delay_microseconds=o["delay_us"],
-        preferred_batch_size=list(o["preferred"]) or None,
-    )
-    batcher = None if o["no_batching"] else waits
+    waits = {"max_queue_delay_microseconds": o["delay_us"]}
+    waits["preferred_batch_size"] = list(o["preferred"]) or None
+    batcher = None if o["no_batching"] else DynamicBatcher(**waits)
     inputs, outputs = (
         [Tensor(name=n, dtype=dtype, shape=shape) for n, (dtype, shape) in part.items()]
         for part in (models[0].inputs, models[0].outputs)
@@ -56,12 +53,11 @@ def main(told):
     import numpy
 
     if int(numpy.__version__.split(".")[0]) > 1:
-        came = f"numpy {numpy.__version__} came"
-        sys.exit(f"{came}; below 2 is needed, or answers lose their data")
+        sys.exit(f"numpy {numpy.__version__} came; below 2 is needed: answers lose their data")
     library = sysconfig.get_config_var("LIBDIR")  # Triton's Python stub needs our libpython
     paths = [library, os.environ.get("LD_LIBRARY_PATH", "")]
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, paths))
-    from pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
+    from pytriton.triton import Triton, TritonConfig
 
     o, stop = OPTIONS | told, threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -74,9 +70,9 @@ def main(told):
     ports |= {"http": o["port"]} if o["port"] else {}
     addresses = {f"{name}_port": port for name, port in ports.items()}
     addresses |= {f"{name}_address": "127.0.0.1" for name in ports}
+    addresses |= {"model_repository": o["repository"]} if o["repository"] else {}
     config = TritonConfig(allow_gpu_metrics=False, **addresses)
-    every = TritonSecurityConfig(restricted_endpoints=[])  # shared memory, on this machine
-    with Triton(config=config, security_config=every) as triton:
+    with Triton(config=config) as triton:
         for name, path in o["models"].items():
             bind(triton, name, path, o)
         triton.run()

@@ -1,9 +1,7 @@
 """A network that misbehaves on purpose, between a client and a server.
 
-    with Fault("127.0.0.1:8000", delay_s=2) as fault:
-        Sonic([fault.address], model)
-
-It forwards bytes both ways over real sockets.
+with Fault("127.0.0.1:8000", delay_s=2) as fault:
+    Sonic([fault.address], model)
 """
 
 import contextlib
@@ -11,13 +9,11 @@ import socket
 import threading
 import time
 
-__all__ = ["Fault"]
-
 
 class Fault:
-    """A forwarder to `target`, `address` its own. `delay_s` before the first answer of a
-    connection, `cut_after` bytes of a connection's answers, `bytes_per_s` of all connections
-    both ways."""
+    """A forwarder of bytes to `target`, over real sockets, `address` its own. `delay_s` before
+    the first answer of a connection, `cut_after` bytes of a connection's answers, `bytes_per_s`
+    of all connections both ways."""
 
     def __init__(self, target, delay_s=0.0, cut_after=None, bytes_per_s=None):
         host, port = target.rsplit(":", 1)
@@ -31,24 +27,20 @@ class Fault:
         return self
 
     def __exit__(self, *_):
-        with contextlib.suppress(OSError):
-            self.door.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
-        self.door.close()
+        _shut(self.door)  # wakes the thread that accepts
 
     def _accept(self):
-        while True:
-            try:
+        with contextlib.suppress(OSError):
+            while True:
                 near, _ = self.door.accept()
-            except OSError:
-                return
-            try:
-                far = socket.create_connection(self.target, timeout=5)
+                try:
+                    far = socket.create_connection(self.target, timeout=5)
+                except OSError:
+                    near.close()
+                    continue
                 far.settimeout(None)
-            except OSError:
-                near.close()
-                continue
-            for way in ((near, far, False), (far, near, True)):
-                threading.Thread(target=self._forward, args=way, daemon=True).start()
+                for way in ((near, far, False), (far, near, True)):
+                    threading.Thread(target=self._forward, args=way, daemon=True).start()
 
     def _forward(self, source, sink, answers):
         passed, most = 0, min(65_536, 1 + int((self.bytes_per_s or 1e9) / 20))  # 50 ms
@@ -63,10 +55,8 @@ class Fault:
                 passed += len(data)
                 if answers and passed == self.cut_after:
                     break
-        for one in (source, sink):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+        _shut(source)
+        _shut(sink)
 
     def _wait_for_the_link(self, count):
         if self.bytes_per_s:
@@ -74,3 +64,9 @@ class Fault:
                 free_at = max(self.free_at, time.monotonic()) + count / self.bytes_per_s
                 self.free_at = free_at
             time.sleep(max(0, free_at - time.monotonic()))
+
+
+def _shut(one):
+    with contextlib.suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()

@@ -1,21 +1,16 @@
-"""KServe's protocol v2 over HTTP with binary tensors: what goes over the socket, both ways.
+"""KServe's protocol v2 over HTTP: what goes over the socket, both ways.
 
-A request is a JSON header, which names tensors with shapes and datatypes, and after it the
-tensors' bytes one behind the other, little-endian, rows first.
-`Inference-Header-Content-Length` says where the header ends; a tensor's `binary_data_size` how
-many bytes are its own. Triton calls this its "binary tensor data extension". Tensors as JSON
-numbers, which the protocol knows too, are not read here.
-
-Everything that came over a wire is checked: a tensor of the right shape without its bytes is an
-error, as is a byte too many.
+A message is a JSON header, which names tensors with shapes and datatypes. Their values stand in
+it as numbers (`data`), or behind it as bytes, one tensor after the other, little-endian, rows
+first: then `Inference-Header-Content-Length` says where the header ends, and a tensor's
+`binary_data_size` how many bytes are its own (Triton's "binary tensor data extension").
+Everything that came over a wire is checked: bytes that lack are an error, as is one too many.
 """
 
 import json
 import math
 
 import numpy as np
-
-__all__ = ["HEADER", "BadMessage", "pack", "unpack"]
 
 HEADER = "Inference-Header-Content-Length"
 DATATYPES = {"FP32": "<f4", "FP64": "<f8", "INT64": "<i8", "INT32": "<i4", "UINT8": "u1"}
@@ -26,13 +21,13 @@ class BadMessage(ValueError):
     """What came is no message of this protocol; the text says what is wrong with it."""
 
 
-def pack(tensors, key, **more):
+def pack(tensors, key, binary=True, **more):
     """(body, length of its JSON header) of a message: `key` is "inputs" or "outputs".
 
     >>> body, header = pack({"patches": np.zeros((2, 48, 48), np.float32)}, "inputs", id="7")
 
-    `tensors`: {name: array}; other entries of the header follow, such as `id`. Raises
-    ValueError for a dtype that the protocol has no name for here.
+    `tensors`: {name: array}, as bytes, or as numbers unless `binary`; `more` goes into the
+    header. Raises ValueError for a dtype that the protocol has no name for here.
     """
     described, parts = [], []
     for name, values in tensors.items():
@@ -41,22 +36,22 @@ def pack(tensors, key, **more):
             known = ", ".join(str(dtype) for dtype in NAMES)
             raise ValueError(f"{name}: dtype {values.dtype} came; allowed are {known}")
         one = {"name": name, "shape": list(values.shape), "datatype": NAMES[values.dtype]}
-        described.append(one | {"parameters": {"binary_data_size": values.nbytes}})
-        parts.append(values.tobytes())
+        sized = {"parameters": {"binary_data_size": values.nbytes}}
+        described.append(one | (sized if binary else {"data": values.ravel().tolist()}))
+        parts.append(values.tobytes() if binary else b"")
     header = json.dumps(more | {key: described}).encode()
     return b"".join([header, *parts]), len(header)
 
 
 def unpack(body, header_length, key):
-    """({name: array}, the other entries of the header) of a message; raises BadMessage.
-
-    Arrays are read-only views of `body`.
-    """
+    """({name: array}, the other entries of the header) of a message; raises BadMessage. Without
+    a header's length all of it is JSON. Arrays of bytes are read-only views of `body`."""
     body = memoryview(body)
-    if not str(header_length).isdecimal() or int(header_length) > len(body):
+    at = len(body) if header_length is None else header_length
+    if not str(at).isdecimal() or int(at) > len(body):
         limit = f"a number of bytes up to {len(body)} is needed"
-        raise BadMessage(f"{HEADER} {header_length!r}: {limit}")
-    at = int(header_length)
+        raise BadMessage(f"{HEADER} {at!r}: {limit}")
+    at = int(at)
     try:
         header = json.loads(bytes(body[:at]))
         described = header.pop(key)
@@ -83,7 +78,25 @@ def _tensor(one, body, at):
         raise BadMessage(f"{name}: shape {shape!r} came; a list of sizes is needed")
     need, more = math.prod(shape) * np.dtype(DATATYPES[kind]).itemsize, one.get("parameters")
     size = more.get("binary_data_size") if isinstance(more, dict) else None
+    if size is None and "data" in one:
+        return _numbers(one, np.dtype(DATATYPES[kind])), at
     if type(size) is not int or size != need or at + need > len(body):
         words = f"{name}: {size!r} bytes are announced, {len(body) - at} are there"
         raise BadMessage(f"{words}; {need} are needed for {kind} of shape {shape}")
     return np.frombuffer(body[at : at + need], DATATYPES[kind]).reshape(shape), at + need
+
+
+def _numbers(one, dtype):
+    """The array of a tensor whose values are JSON numbers, flat or nested."""
+    try:
+        came = np.array(one["data"])
+    except ValueError:  # rows of different lengths
+        came = np.array(None)
+    right = came.dtype.kind in ("iuf" if dtype.kind == "f" else "iu") or not came.size
+    with np.errstate(over="ignore"):
+        values = came.astype(dtype) if right else came
+    whole = dtype.kind == "f" or (values == came).all()  # an integer that fits
+    if not (right and whole and came.size == math.prod(one["shape"])):
+        words = f"{one['name']}: {came.size} values of type {came.dtype} came"
+        raise BadMessage(f"{words}; {math.prod(one['shape'])} of {dtype} are needed")
+    return values.reshape(one["shape"])

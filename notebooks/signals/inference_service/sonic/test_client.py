@@ -1,6 +1,7 @@
 """SONIC against servers that are well, and through networks that are not."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def clock(monkeypatch):
 @pytest.fixture(scope="module")
 def server():
     with EmbeddedServer(
-        {"halves": Halves(), "nan": Filled(np.nan), "zeros": Filled(0)},
+        {"halves": Halves(), "nan": Filled(np.nan), "zeros": Filled(0), "ones": Filled(1)},
         max_batch=64,
         delay_us=0,
     ) as server:
@@ -137,6 +138,46 @@ def test_a_server_without_the_model_is_passed_over_and_all_without_it_refuse(ser
             pytest.raises(Refused, match="'halves' is unknown"),
         ):
             sonic(rows(1))
+
+
+def test_who_was_refused_once_and_then_not_answered_is_not_refused():
+    with (
+        EmbeddedServer({"other": Halves()}) as coming,
+        Sonic([coming.address, "127.0.0.1:9"], ROWS, tries=2, wait_s=0) as sonic,
+        pytest.raises(Unanswered, match="ConnectionRefused"),
+    ):
+        sonic(rows(1))
+
+
+LARGE = Model("halves", "rows", (100, 100), {"mean": (1,)})  # 40 kB a row
+
+
+@pytest.mark.parametrize("model", ["other", "halves"])
+def test_a_refusal_reaches_who_still_sends_a_large_body(server, model):
+    """A missing model, and rows of another shape, of 10 MB: more than sockets hold."""
+    sent, asked = np.ones((256, 100, 100), np.float32), replace(LARGE, name=model)
+    for _ in range(5):
+        with (
+            Sonic([server.address], asked, tries=2, wait_s=0) as sonic,
+            pytest.raises(Refused, match="unknown" if model == "other" else r"rows, 3, 2"),
+        ):
+            sonic(sent)
+
+
+def test_a_body_above_the_limit_is_refused_and_not_cut_off(server, monkeypatch):
+    monkeypatch.setattr("service.embedded.MOST_BYTES", 2**20)
+    with (
+        Sonic([server.address], LARGE) as sonic,
+        pytest.raises(Refused, match="1 to 1048576 are allowed"),
+    ):
+        sonic(np.ones((256, 100, 100), np.float32))
+
+
+def test_numbers_do_for_a_server_that_reads_nothing_else(server):
+    with Sonic([server.address], ROWS, batch=8, binary=False) as sonic:
+        sent = rows(20)
+        right(sonic(sent), sent)
+        assert sonic.report.retries == 0 and sonic.report.sent_bytes > 4 * sent.size
 
 
 @pytest.mark.parametrize("status", [408, 425, 429])
@@ -217,6 +258,18 @@ def test_an_answer_that_trickles_misses_the_deadline_too(server):
         assert time.monotonic() - began < 2.5
 
 
+def test_all_connections_share_one_link(server):
+    rate = 20_000
+    with (
+        Fault(server.address, bytes_per_s=rate) as link,
+        Sonic([link.address], ROWS, batch=60, in_flight=2) as sonic,
+    ):
+        sent, began = rows(120), time.monotonic()
+        right(sonic(sent), sent)
+        bytes_ = sonic.report.sent_bytes + sonic.report.received_bytes
+        assert time.monotonic() - began > 0.9 * bytes_ / rate > 0.25
+
+
 @pytest.mark.parametrize("cut_after", [0, 10, 200])
 def test_a_cut_answer_is_asked_again(server, cut_after):
     with (
@@ -239,12 +292,32 @@ def test_a_server_that_hangs_costs_no_event_where_there_is_another(server):
         assert sonic.report.retries == 1
 
 
-@pytest.mark.parametrize("name, words", [("nan", "not finite"), ("zeros", "sum to")])
-def test_an_answer_without_data_is_no_answer(server, name, words):
-    empty = Model(name, "rows", (3, 2), {"half": (3, 2)}, ("half",))
+@pytest.mark.parametrize(
+    "name, shares, words",
+    [
+        ("nan", ("half",), "not finite"),
+        ("zeros", ("half",), "all are zero"),
+        ("zeros", (), "all are zero"),  # a model without probabilities, such as the jets'
+        ("ones", ("half",), "sum to"),
+    ],
+)
+def test_an_answer_without_data_is_no_answer(server, name, shares, words):
+    empty = Model(name, "rows", (3, 2), {"half": (3, 2)}, shares)
     with (
         Sonic([server.address], empty, tries=2, wait_s=0) as sonic,
         pytest.raises(Unanswered, match=words),
+    ):
+        sonic(rows(2))
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_a_probability_alone_lies_between_0_and_1(value):
+    """One column has no sum to check."""
+    alone = Model("halves", "rows", (3, 2), {"mean": (1,)}, ("mean",))
+    with (
+        EmbeddedServer({"halves": Filled(value)}) as odd,
+        Sonic([odd.address], alone, tries=1) as sonic,
+        pytest.raises(Unanswered, match="no probabilities"),
     ):
         sonic(rows(2))
 
@@ -279,6 +352,11 @@ def test_a_model_that_fails_is_tried_again_and_then_told(server):
         with pytest.raises(Unanswered, match="out of range"):
             sonic(np.full((1, 3, 2), 666, np.float32))
         right(sonic(rows(1)), rows(1))  # the server lives
+
+
+def test_an_option_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="'retries'"):
+        Sonic(["127.0.0.1:9"], ROWS, retries=3)
 
 
 @pytest.mark.parametrize("bad", [{"batch": 0}, {"deadline_s": 0}, {"tries": 0}, {"wait_s": -1}])

@@ -18,14 +18,25 @@ ARRAYS = st.sampled_from(sorted(DATATYPES.values())).flatmap(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.text("abc_", min_size=1, max_size=5), ARRAYS, max_size=3))
-def test_what_is_packed_comes_back(tensors):
-    body, header = pack(tensors, "inputs", id="7")
-    found, more = unpack(body, str(header), "inputs")
+@given(
+    st.dictionaries(st.text("abc_", min_size=1, max_size=5), ARRAYS, max_size=3), st.booleans()
+)
+def test_what_is_packed_comes_back(tensors, binary):
+    body, header = pack(tensors, "inputs", binary, id="7")
+    found, more = unpack(body, str(header) if binary else None, "inputs")
     assert more == {"id": "7"} and list(found) == list(tensors)
     for name, values in tensors.items():
         np.testing.assert_array_equal(found[name], values)
         assert found[name].shape == values.shape
+
+
+@pytest.mark.parametrize("data", [[1, 2.5, 3, 4], [[1, 2.5], [3, 4]]])
+def test_numbers_are_read_flat_and_nested(data):
+    body = told(shape=[2, 2], datatype="FP32", data=data)
+    for header in (None, len(body)):  # Triton's clients say how long it is, others need not
+        found, _ = unpack(body, header, "inputs")
+        np.testing.assert_array_equal(found["x"], np.float32([[1, 2.5], [3, 4]]))
+        assert found["x"].dtype == np.float32
 
 
 def told(**one):
@@ -44,7 +55,15 @@ BROKEN = [
     (told(shape=[1], datatype="FP32", parameters=[1]), "are announced"),
     (told(shape=[1], datatype="FP32", parameters={"binary_data_size": 4.0}), "are announced"),
     (told(shape=[1], datatype=[]), "allowed are"),
-    (told(shape=[1], datatype="FP32", data=[1]), "are announced"),
+    (told(shape=[2], datatype="FP32", data=[1]), "1 values of type int64 came; 2 of float32"),
+    (told(shape=[2], datatype="FP32", data=[[1], [2, 3]]), "2 of float32"),
+    (told(shape=[1], datatype="FP32", data=["1"]), "1 of float32"),
+    (told(shape=[1], datatype="FP32", data=[True]), "type bool"),
+    (told(shape=[1], datatype="FP32", data=[None]), "type object"),
+    (told(shape=[1], datatype="INT32", data=[1.5]), "type float64"),
+    (told(shape=[1], datatype="UINT8", data=[300]), "1 of uint8"),
+    (told(shape=[1], datatype="INT64", data=[2**64]), "1 of int64"),
+    (told(shape=[1], datatype="FP32", data={"x": 1}), "type object"),
 ]
 GOOD, HEADER = pack({"x": np.zeros((2, 3), np.float32)}, "inputs")
 
@@ -57,7 +76,7 @@ GOOD, HEADER = pack({"x": np.zeros((2, 3), np.float32)}, "inputs")
         (GOOD, HEADER - 3, "no JSON header"),
         (GOOD, "-1", "a number of bytes"),
         (GOOD, 10**9, "a number of bytes"),
-        (GOOD, None, "a number of bytes"),
+        (GOOD, None, "no JSON header"),
         *[(body, len(body), words) for body, words in BROKEN],
     ],
 )
@@ -70,7 +89,9 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["FP32", "x"]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["name", "shape", "datatype", "parameters"]), inner)
+        | st.dictionaries(
+            st.sampled_from(["name", "shape", "datatype", "parameters", "data"]), inner
+        )
     ),
     max_leaves=8,
 )

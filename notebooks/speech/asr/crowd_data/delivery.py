@@ -1,21 +1,25 @@
 """A deliverable of recorded speech: a zip with metadata.tsv and Audio/*.wav, written and read.
 
 The table has the columns that the article shows, behind an index without a name. Writing is for
-the `sandbox`. Reading trusts nothing: the archive may be damaged or hostile, rows
-and files need not fit each other; what is wrong with a row is told, and the row is kept.
-"""
+the `sandbox`. Reading trusts nothing; what is wrong with a row is told, and the row is kept."""
 
 import csv
+import errno
 import io
+import lzma
+import os
 import re
+import shutil
+import stat
+import tempfile
 import zipfile
+import zlib
 from collections import namedtuple
 from pathlib import Path, PurePosixPath
 
 import soundfile
 
 from .transcripts import Skipped
-from .unpacking import extract
 
 COLUMNS = ("RecordingId", "PromptId", "RelativeFileName", "Prompt", "Duration", "SpeakerId")
 COLUMNS += ("Gender", "Age", "Manufacturer", "DeviceType", "Accent", "Domain", "SampleRate")
@@ -29,18 +33,16 @@ Delivery = namedtuple("Delivery", "folder rows skipped")
 
 def read_delivery(archive, folder, max_bytes=10**10, max_files=100_000):
     """The Delivery in a zip: its `folder` unpacked, the good `rows` (dicts of strings), and the
-    rows `skipped` (each a Skipped with its reason).
+    rows `skipped` (each a Skipped with its reason): every row is in one of them.
 
     >>> delivery = read_delivery("deliverable.zip", "speech")
     >>> delivery.rows[0]["Prompt"], delivery.skipped[0].reason
     ('Three one four.', 'Audio/165559631.wav is not there')
 
-    Every row of the table is in `rows` or in `skipped`. A row is skipped for a field too many
-    or too few, an id that an earlier row has, no prompt, no file name or one that leaves the
-    folder, a file that is missing or no sound, and a duration or rate other than the file's.
-    Raises ValueError for a damaged or hostile archive (see `extract`), and for a
-    table that is missing, not UTF-8, or without the article's columns.
-    """
+    A row is skipped for a field too many or too few, an id that an earlier row has, no prompt,
+    a file name that is none or leaves the folder, a file that is missing or no sound, and a
+    duration or rate other than the file's. Raises ValueError as `extract`, and for a table that
+    is missing, not UTF-8, or without the article's columns."""
     folder, rows, skipped = extract(archive, folder, max_bytes, max_files), [], []
     seen = {}
     for number, row in enumerate(_table(folder / TABLE), 1):
@@ -57,18 +59,24 @@ def read_delivery(archive, folder, max_bytes=10**10, max_files=100_000):
 
 
 def delivery_zip(entries, damage=None):
-    """The bytes of a deliverable with one row for each entry of `digit_speech.save`.
-
-    `damage` maps the index of a row to one of `DAMAGES`, to see what a client does with it.
-    What is unknown of a speaker (age, device, country, mother tongue) stays empty.
-    """
+    """The bytes of a deliverable with one row for each entry of `digit_speech.save`. `damage`
+    maps the index of a row to one of `DAMAGES`, to see what a client does with it. What is
+    unknown of a speaker stays empty."""
     damage, rows, sounds = damage or {}, [], {}
     for index, kind in damage.items():
         if kind not in DAMAGES or not (kind == "duplicate id") <= index < len(entries):
             allowed = f"rows 0 to {len(entries) - 1}, for a duplicate from 1, and {DAMAGES}"
             raise ValueError(f"damage {kind!r} of row {index}: allowed are {allowed}")
     for index, entry in enumerate(entries):
-        row, kind = _row(index, entry), damage.get(index)
+        number, kind = 165_559_628 + index, damage.get(index)
+        minutes, ms = divmod(round(entry["duration"] * 1000), 60_000)
+        clock = f"{minutes // 60:02d}:{minutes % 60:02d}:{ms // 1000:02d}.{ms % 1000:03d}"
+        row = dict.fromkeys(COLUMNS, "") | {"RecordingId": str(number), "Duration": clock}
+        row |= {"PromptId": str(64_977_250 + index), "RelativeFileName": f"Audio/{number}.wav"}
+        row |= {"Prompt": entry["text"].capitalize() + ".", "Domain": "digits"}
+        row |= {"SpeakerId": entry["speaker"], "Accent": entry["accent"], "Gender": "Male"}
+        row |= {"SampleRate": "16000", "BitDepth": "16", "RecordingEnvironment": "room"}
+        row |= {"AudioCommunicationBand": "Narrowband"}
         if kind != "no file":
             sound = Path(entry["audio_filepath"]).read_bytes()
             sounds[row["RelativeFileName"]] = b"no sound" if kind == "not audio" else sound
@@ -85,23 +93,6 @@ def delivery_zip(entries, damage=None):
             entry = zipfile.ZipInfo(name, (2021, 3, 22, 14, 34, 36))  # the same bytes each time
             pack.writestr(entry, content, zipfile.ZIP_DEFLATED)
     return packed.getvalue()
-
-
-def _row(index, entry):
-    number, row = 165_559_628 + index, dict.fromkeys(COLUMNS, "")
-    row |= {"RecordingId": str(number), "PromptId": str(64_977_250 + index)}
-    row |= {"RelativeFileName": f"Audio/{number}.wav"}
-    row |= {"Prompt": entry["text"].capitalize() + "."}
-    row |= {"Duration": _clock(entry["duration"]), "Domain": "digits", "SampleRate": "16000"}
-    row |= {"SpeakerId": entry["speaker"], "Accent": entry["accent"], "Gender": "Male"}
-    row |= {"BitDepth": "16", "AudioCommunicationBand": "Narrowband"}
-    return row | {"RecordingEnvironment": "room"}
-
-
-def _clock(seconds):
-    """Seconds as "00:00:02.815"."""
-    minutes, ms = divmod(round(seconds * 1000), 60_000)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{ms // 1000:02d}.{ms % 1000:03d}"
 
 
 def _seconds(clock):
@@ -132,9 +123,7 @@ def _problem(row, folder):
     if not row["RecordingId"] or not row["Prompt"].strip():
         return "no RecordingId" if not row["RecordingId"] else "no Prompt"
     name = row["RelativeFileName"]
-    if not name:
-        return "no RelativeFileName"
-    if len(name) > MAX_NAME:
+    if not 0 < len(name) <= MAX_NAME:
         return f"a RelativeFileName of {len(name)} characters"
     parts = PurePosixPath(name).parts
     if {"..", "/"} & set(parts) or re.search(r"[\\:\0]", name):
@@ -155,3 +144,46 @@ def _problem(row, folder):
     if told_s is None or abs(told_s - real_s) > SLACK_S:
         return f"{name} lasts {real_s:.3f} s, its row says {row['Duration']!r}"
     return None
+
+
+def extract(archive, folder, max_bytes=10**10, max_files=100_000):
+    """The `folder` (a `Path`) with the unpacked files of a zip archive: all, or nothing. Raises
+    ValueError for a damaged archive, names that leave the folder, links, more than `max_files`
+    entries or `max_bytes` bytes; FileExistsError for a folder in use."""
+    archive, folder = Path(archive), Path(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} holds other files; name a new one for {archive.name}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temp = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        with zipfile.ZipFile(archive) as pack:
+            _unpack(pack, temp, archive.name, max_bytes, max_files)
+        temp.chmod(0o755)
+        os.replace(temp, folder)
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
+        raise ValueError(f"{archive.name} is no whole zip archive: {error}") from error
+    except OSError as error:  # EINVAL: an offset before the start
+        if error.errno not in (None, errno.EINVAL) or isinstance(error, FileExistsError):
+            raise
+        raise ValueError(f"{archive.name} is no whole zip archive: {error}") from error
+    finally:
+        shutil.rmtree(temp, ignore_errors=True)
+    return folder
+
+
+def _unpack(pack, folder, label, max_bytes, max_files):
+    """None; every entry of an archive as a file; a stream gives no more than its size."""
+    entries = pack.infolist()
+    if len(entries) > max_files or sum(entry.file_size for entry in entries) > max_bytes:
+        raise ValueError(f"{label} refused: more than {max_files} entries or {max_bytes} bytes")
+    for entry in entries:
+        name = entry.filename.rstrip("/")
+        if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise ValueError(f"{label} refused: {name!r} is no plain file")
+        if {"", ".", ".."} & set(name.split("/")) or re.search(r"\\|\0|^[A-Za-z]:", name):
+            raise ValueError(f"{label} refused: {name!r} is no relative name that stays below")
+        target = folder / name
+        (target if entry.is_dir() else target.parent).mkdir(parents=True, exist_ok=True)
+        if not entry.is_dir():
+            with pack.open(entry) as stream, target.open("xb") as out:
+                shutil.copyfileobj(stream, out)

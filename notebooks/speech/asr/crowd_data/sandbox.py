@@ -1,17 +1,12 @@
-"""A sandbox of a speech-data company's API: OAuth 2 tokens, deliverables, a zip of recordings.
-
-The article gets its data from DefinedCrowd's API, version 2, which takes a customer's account.
-This server answers the three requests that the article makes, over real HTTP on loopback:
+"""A sandbox of a speech-data company's API, over real HTTP on loopback: what the article asks.
 
     POST /connect/token                              client credentials -> a token that expires
     GET  /projects/{id}/deliverables                 the list, with the article's fields
     GET  /projects/{id}/deliverables/{id}/download   a zip: metadata.tsv and Audio/*.wav
 
-What the article does not show follows the standards: RFC 6749 (tokens and their errors), RFC
-6750 (bearer tokens), RFC 9110 (ranges, If-Range, ETag, Retry-After), RFC 9530 (Repr-Digest).
-`Faults` makes it misbehave as servers and networks do. It keeps everything in memory, trusts
-its one customer with sizes and speeds, and is no server to put on a network.
-"""
+What the article does not show follows RFC 6749 (tokens and their errors), 6750 (bearer tokens),
+9110 (ranges, If-Range, ETag, Retry-After) and 9530 (Repr-Digest). `Faults` makes it misbehave
+as servers and networks do. It keeps all in memory and is no server to put on a network."""
 
 import base64
 import hashlib
@@ -33,10 +28,7 @@ SCOPE = "PublicAPIv2"
 
 @dataclass
 class Faults:
-    """What goes wrong from now on; the server counts each down as it happens.
-
-    >>> server.faults.drop_after_bytes += [50_000, 90_000]  # two broken downloads, then none
-    """
+    """What goes wrong, counted down as it happens: `server.faults.unavailable = 2`."""
 
     unavailable: int = 0  # this many requests to the API are answered with 503
     retry_after_s: float | None = None  # and tell when to come back
@@ -46,24 +38,24 @@ class Faults:
 
 
 class CrowdServer:
-    """The sandbox, running: `with CrowdServer(zip_bytes) as server: server.url`.
-
-    Its account is `client_id`, `client_secret` and `project_id`, new in each. `content` is the
-    project's one deliverable; `faults` is a Faults; `log` has (method, path, status) of each
-    answer. It listens on 127.0.0.1 alone, on a free port, in a thread that ends with the block.
-    Tokens live for `token_lifetime_s`.
-    """
+    """The sandbox, running: `with CrowdServer(zip_bytes) as server: server.url`. Its account is
+    `client_id`, `client_secret` and `project_id`, new in each; `content` is the project's one
+    deliverable, `faults` a Faults, and `log` has (method, path, status) of each answer. It
+    listens on a free port of 127.0.0.1, in a thread that ends with the block."""
 
     def __init__(self, zip_bytes, token_lifetime_s=3600.0):
         self.client_id = f"sandbox-{secrets.token_hex(4)}"
         self.client_secret, self.project_id = secrets.token_urlsafe(32), str(uuid.uuid4())
         self.content, self.faults, self.log = zip_bytes, Faults(), []
         self.token_lifetime_s, self.tokens, self.lock = token_lifetime_s, {}, threading.Lock()
-        self.deliverable = {"projectId": self.project_id, "id": str(uuid.uuid4())}
         made = time.strftime("%Y-%m-%dT%H:%M:%S.0000000", time.gmtime())
-        self.deliverable |= {"type": "Flat", "fileName": "deliverable.zip"}
-        self.deliverable |= {"createdTimestamp": made, "isPartial": False}
-        self.deliverable |= {"downloadCount": 0, "status": "Ready"}
+        self.deliverable = {
+            "projectId": self.project_id,
+            "id": str(uuid.uuid4()),
+            "type": "Flat",
+        }
+        self.deliverable |= {"fileName": "deliverable.zip", "createdTimestamp": made}
+        self.deliverable |= {"isPartial": False, "downloadCount": 0, "status": "Ready"}
 
     def __enter__(self):
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -71,8 +63,9 @@ class CrowdServer:
         options = {"loop": "asyncio", "http": "h11", "ws": "none", "lifespan": "off"}
         options |= {"log_level": "critical", "timeout_graceful_shutdown": 2}
         self._server = uvicorn.Server(uvicorn.Config(make_app(self), **options))
-        run = {"target": self._server.run, "args": ([self._socket],), "daemon": True}
-        self._thread = threading.Thread(**run)
+        self._thread = threading.Thread(
+            None, self._server.run, args=([self._socket],), daemon=True
+        )
         self._thread.start()
         deadline = time.monotonic() + 10
         while not self._server.started:
@@ -118,18 +111,17 @@ def make_app(server):
 def _token(server, form):
     """The answer to a token request, RFC 6749 sections 4.4 and 5."""
     told = {key: values[0] for key, values in form.items()}
-    account = told.get("client_id"), told.get("client_secret")
-    status, error = 400, None
+    account, error = (told.get("client_id"), told.get("client_secret")), None
+    unkept = {"Cache-Control": "no-store"}
     if account != (server.client_id, server.client_secret):
-        status, error = 401, ("invalid_client", "client_id or client_secret is wrong")
+        error = "invalid_client", "client_id or client_secret is wrong"
     elif told.get("grant_type") != "client_credentials":
         error = "unsupported_grant_type", "grant_type must be client_credentials"
     elif told.get("scope") != SCOPE:
         error = "invalid_scope", f"the scope of this API is {SCOPE}"
-    unkept = {"Cache-Control": "no-store"}
     if error:
         answer = dict(zip(("error", "error_description"), error, strict=True))
-        return JSONResponse(answer, status, unkept)
+        return JSONResponse(answer, 401 if error[0] == "invalid_client" else 400, unkept)
     token = secrets.token_urlsafe(32)
     with server.lock:
         server.tokens[token] = time.monotonic() + server.token_lifetime_s

@@ -135,7 +135,7 @@ def test_every_row_is_used_or_told(entries, tmp_path):
         ("Duration", "00:00:61.000", "its row says"),
         ("Prompt", "  ", "no Prompt"),
         ("RecordingId", "", "no RecordingId"),
-        ("RelativeFileName", "", "no RelativeFileName"),
+        ("RelativeFileName", "", "of 0 characters"),
         ("RelativeFileName", "../../Audio/165559628.wav", "leaves the folder"),
         ("RelativeFileName", "/etc/passwd", "leaves the folder"),
         ("RelativeFileName", "..\\..\\x.wav", "leaves the folder"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .splits import leaks, random_split, speaker_split
+from .transcripts import leaks, random_split, speaker_split
 
 
 def entry(name="a.wav", **more):

@@ -1,21 +1,19 @@
-"""Transcripts that a recogniser can spell, from what people wrote.
+"""Transcripts that a recogniser can spell, from what people wrote; and what a split shares.
 
-The article's normaliser lowers the case and takes out marks of noise. A character outside the
-model's vocabulary that stays in ("$", "%", a Greek letter) is skipped or becomes blank in
-training, silently. Here every character is spelled, dropped by a rule and counted, or reported.
-"""
+The article's normaliser lowers the case and takes out marks of noise; a character outside the
+vocabulary that stays in ("$", a Greek letter) is skipped or becomes blank in training,
+silently. Here every character is spelled, dropped by a rule and counted, or reported."""
 
+import math
 import re
 import unicodedata
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, namedtuple
 from pathlib import Path
 
+import numpy as np
 import soundfile
 from digit_speech import WORDS
 from quartznet import VOCABULARY
-
-__all__ = ["Skipped", "Transcript", "manifest_entries", "normalise"]
 
 _NOISE = re.compile(r"\[[a-z_]+/\]")  # "[b_s/]", "[filler/]": noises marked in a transcript
 _DECIMAL = re.compile(r"(?<=[0-9])[.,:](?=[0-9])")  # "3.5", "10:30": said in many ways
@@ -24,29 +22,16 @@ _UNSAID = set('.,;:!?"()[]{}…“”„«»¡¿')  # dropped
 _PARTS = set("-–—/_\t\n\r")  # noqa: RUF001  these part words
 
 
-@dataclass(frozen=True)
-class Transcript:
-    """A normalised text; `dropped` and `unknown` count characters (and marked noises).
-
-    `unknown` are those that no rule covers; a transcript that has some must not be trained on.
-    """
-
-    text: str
-    dropped: Counter
-    unknown: Counter
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """A row that was left out: its number (from 1), its id, and why."""
-
-    row: int
-    name: str
-    reason: str
+# `dropped` and `unknown` count characters and marked noises; those that no rule covers are
+# unknown, and a text that holds some must not be trained on
+Transcript = namedtuple("Transcript", "text dropped unknown")
+Skipped = namedtuple("Skipped", "row name reason")  # a row that was left out
+# the speakers in both parts, and the part of the test rows whose speaker is also in training
+Leaks = namedtuple("Leaks", "speakers test_share")
 
 
 def normalise(text):
-    """A Transcript in the 28 characters of `VOCABULARY`.
+    """A Transcript in the 28 characters of `VOCABULARY`; TypeError for what is no string.
 
     >>> normalise("The Avengers' extinction, at 7!").text
     "the avengers' extinction at seven"
@@ -54,10 +39,8 @@ def normalise(text):
     Counter({'€': 1})
 
     Upper case is lowered, "[b_s/]" and its like and punctuation are dropped, hyphens part
-    words, letters lose their accents ("é" becomes "e"; `dropped` has the accent). A number is
-    said digit by digit. A point, comma or colon between two digits is unknown. Raises TypeError
-    for what is no string.
-    """
+    words, letters lose their accents (`dropped` has them). A number is said digit by digit; a
+    point, comma or colon between two digits is unknown."""
     if not isinstance(text, str):
         raise TypeError(f"a transcript must be a string, got {type(text).__name__}: {text!r}")
     dropped, unknown = Counter(), Counter()
@@ -81,11 +64,9 @@ def normalise(text):
 
 def manifest_entries(rows, folder, max_s=16.7):
     """(entries, skipped) of metadata rows: entries for `write_manifest`, and a list of Skipped.
-
-    `rows`: mappings with the article's columns, as from `read_delivery`, of sounds in `folder`,
-    which it has read. Skipped are rows with characters that cannot be spelled, without words,
-    or longer than `max_s` (QuartzNet's limit in training). Durations are the files' own.
-    """
+    `rows`: mappings as from `read_delivery`, of sounds in `folder`, which it has read. Skipped
+    are rows with characters that cannot be spelled, without words, or longer than `max_s`
+    (QuartzNet's limit in training). Durations are the files' own."""
     entries, skipped = [], []
     for number, row in enumerate(rows, 1):
         path, transcript = Path(folder) / row["RelativeFileName"], normalise(row["Prompt"])
@@ -102,3 +83,40 @@ def manifest_entries(rows, folder, max_s=16.7):
         entry = {"audio_filepath": str(path), "duration": duration_s, "text": transcript.text}
         entries.append({**entry, "speaker": row["SpeakerId"], "accent": row["Accent"]})
     return entries, skipped
+
+
+def random_split(entries, test_fraction=0.1, seed=1):
+    """(train, test), rows drawn at random; ValueError for a fraction that empties a part."""
+    sane = 0 < test_fraction < 1
+    count = math.ceil(len(entries) * test_fraction) if sane else 0
+    if not 0 < count < len(entries):
+        what = f"a test part of {test_fraction} of {len(entries)} rows"
+        raise ValueError(f"{what} leaves a part empty; each needs at least one row")
+    test = set(np.random.default_rng(seed).permutation(len(entries))[:count].tolist())
+    parts = ([], [])
+    for number, entry in enumerate(entries):
+        parts[number in test].append(entry)
+    return parts
+
+
+def speaker_split(entries, test_speakers):
+    """(train, test) that share no speaker: the test part has the rows of these names. Raises
+    ValueError for an entry without a speaker, an unknown name, or an empty part."""
+    if nameless := [n for n, entry in enumerate(entries, 1) if not entry.get("speaker")]:
+        raise ValueError(f"entries {nameless[:5]} have no speaker; this split needs one")
+    known, chosen = {entry["speaker"] for entry in entries}, set(test_speakers)
+    if not chosen or not chosen < known:
+        allowed = f"allowed are some, not all, of {sorted(known)}"
+        raise ValueError(f"test speakers {sorted(chosen)}: {allowed}")
+    parts = ([], [])
+    for entry in entries:
+        parts[entry["speaker"] in chosen].append(entry)
+    return parts
+
+
+def leaks(train, test):
+    """The Leaks between two lists of entries."""
+    trained, tested = ({entry.get("speaker") for entry in part} for part in (train, test))
+    speakers = trained & tested - {None}
+    known = sum(entry.get("speaker") in speakers for entry in test)
+    return Leaks(tuple(sorted(speakers)), known / len(test) if test else 0.0)

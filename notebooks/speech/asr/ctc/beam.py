@@ -1,8 +1,8 @@
 """From letter probabilities to text by prefix-beam search, with words and boosted phrases.
 
-Articles: the two of the chapter `speech/asr`; the network gives P(letter | step), CTC (Graves
-et al. 2006) sums over alignments. The text of an alignment drops repeats, then blanks, so that
-with c ranging over letters and "-" the blank (Hannun et al. 2014, arXiv 1408.2873):
+The network gives P(letter | step); CTC (Graves et al. 2006) sums over alignments. The text of
+an alignment drops repeats, then blanks, so that with c ranging over letters and "-" the blank
+(Hannun et al. 2014, arXiv 1408.2873):
 
     P(text) = sum of prod_t P(a_t) over the alignments a of that text
     pb'(l)  = P(-) (pb(l) + pn(l))                        prefix l, last step blank
@@ -10,13 +10,11 @@ with c ranging over letters and "-" the blank (Hannun et al. 2014, arXiv 1408.28
 
     score(l) = log P(l) + alpha log P_words(l) + beta |words of l| + bonus(l)
 
-The last three terms depend on the prefix alone, so that they are multiplied in when a prefix
-is born. We differ from the usual decoders in two ways: the sums run in plain probabilities,
-scaled at every step, which costs a product where logarithms cost two transcendental functions;
-and the beam is a state that a stream carries from chunk to chunk.
+The last three terms depend on the prefix alone: they are multiplied in when a prefix is born.
+Other than in the usual decoders the sums run in plain probabilities, scaled at every step, and
+the beam is a state that a stream carries from chunk to chunk.
 
-Legend: B batch, T steps, V letters and blank (last).
-"""
+Legend: B batch, T steps, V letters and blank (last)."""
 
 import itertools
 import math
@@ -25,8 +23,6 @@ import numpy as np
 from quartznet import VOCABULARY
 
 from .best_path import checked, collapse
-
-__all__ = ["PrefixBeam", "beam_search", "beam_search_reference"]
 
 ALPHA, BETA = 0.5, 1.5  # weight of the word model, bonus per word: pyctcdecode's defaults
 # letters less probable than e^-5 at a step start no new prefix; prefixes e^-10 below the best
@@ -43,11 +39,9 @@ def beam_search(
     ['a']
 
     There greedy hears blank twice (0.36), but three alignments say "a" (0.64). Arguments as
-    `greedy`; `width` prefixes survive a step; `language_model` has the methods of
-    `WordNGram`, `boost` is a PhraseBoost. Cost: O(T width tokens), tokens being those above the
-    floor, one or two of most steps. Computed on the CPU; raises ValueError as `greedy` does,
-    and for width < 1.
-    """
+    `greedy`; `width` prefixes survive a step; `language_model` has the methods of `WordNGram`,
+    `boost` is a PhraseBoost. Computed on the CPU in O(T width tokens), tokens being those above
+    the floor; raises ValueError as `greedy` does, and for width < 1."""
     log_probs_BTV, lengths_B = checked(log_probs, lengths, vocabulary)
     found = []
     for row_TV, length in zip(log_probs_BTV.cpu(), lengths_B.tolist(), strict=True):
@@ -65,10 +59,9 @@ class PrefixBeam:
     'a'
 
     `advance` takes log-probabilities (T, V), any T; `best` is the text so far; `finish` gives
-    (text, score) of every surviving prefix, best first, with the last word and the end counted;
-    the search itself is left as it was. `floors` are logarithms, of letters and of prefixes;
-    with -inf for both the search is exact while no prefix falls out of the width.
-    """
+    (text, score) of every surviving prefix, with the last word and the end counted, and leaves
+    the search as it was. `floors` are logarithms, of letters and of prefixes; with -inf for
+    both the search is exact while no prefix falls out of the width."""
 
     def __init__(
         self, width=32, language_model=None, boost=None, vocabulary=VOCABULARY, floors=FLOORS
@@ -195,9 +188,7 @@ class _Prefix:
 
 def beam_search_reference(log_probs_TV, extra=lambda text: 0.0, vocabulary=VOCABULARY):
     """{text: score} of every text, by summing over all V^T alignments; the oracle of the tests.
-
-    `extra` gives what word model and phrases add to a whole text.
-    """
+    `extra` gives what word model and phrases add to a whole text."""
     probs = np.exp(np.asarray(log_probs_TV, np.float64))
     totals, blank = {}, len(vocabulary)
     for alignment in itertools.product(range(probs.shape[1]), repeat=len(probs)):

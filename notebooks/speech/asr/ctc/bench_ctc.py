@@ -1,7 +1,6 @@
 """The race: prefix-beam search over real log-probabilities, ours and pyctcdecode's.
 
     python -m ctc.bench_ctc                # from the slice's folder; 20 rounds; a receipt
-    python -m ctc.bench_ctc --rounds 5 --utterances 4
 
 All decode the same utterances of six speakers with the same width and floors, one by one, on
 one core whatever `--threads` says: that is for the network before. With a word model,
@@ -25,12 +24,6 @@ from .best_path import greedy
 from .word_model import WordNGram
 
 WIDTH = 32
-
-
-def spoken(folder, count):
-    """(log-probabilities, texts): `count` utterances of each of the six speakers."""
-    made = digit_speech.utterances(folder, "test", count=count)
-    return recognise(load_model(), [one.signal for one in made]), [one.text for one in made]
 
 
 def word_model(folder, order=3):
@@ -63,9 +56,8 @@ def peers(model, arpa=None):
     labels = [*VOCABULARY, ""]
     found = {"pyctcdecode": build_ctcdecoder(labels)}
     if arpa is not None and importlib.util.find_spec("kenlm"):
-        path = str(model.write_arpa(Path(arpa)))
-        with_words = build_ctcdecoder(labels, path, sorted(model.words))
-        found["pyctcdecode, word model"] = with_words
+        with_words = labels, str(model.write_arpa(Path(arpa))), sorted(model.words)
+        found["pyctcdecode, word model"] = build_ctcdecoder(*with_words)
     return found
 
 
@@ -91,7 +83,9 @@ def main(argv=None):
     torch.set_num_threads(args.threads)
     receipt = receipts.start("asr_streaming", device.tier("cpu"), threads=args.threads)
     folder = data.fetch("fsdd")
-    log_probs, texts = spoken(folder, args.utterances)
+    made = digit_speech.utterances(folder, "test", count=args.utterances)
+    log_probs = recognise(load_model(), [one.signal for one in made])
+    texts = [one.text for one in made]
     with tempfile.TemporaryDirectory() as scratch:
         pairs = contestants(log_probs, word_model(folder), arpa=Path(scratch) / "words.arpa")
         found = {name: decode() for name, decode in pairs.items()}

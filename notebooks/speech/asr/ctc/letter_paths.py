@@ -1,10 +1,8 @@
 """A word to touch: a reader chooses a letter for each step, and sees CTC collapse the path.
 
-The page needs no server and no library: the probabilities of a dozen steps, and a script beside
-this module that adds up all paths of a text by the forward recursion of Graves et al. (2006).
-Every path of a text is made of its own letters and blanks, so that the few letters that are
-shown give the sums exactly.
-"""
+The script beside this module adds up all paths of a text by the forward recursion of Graves et
+al. (2006); a path is made of its text's letters and blanks, so that the few shown are
+enough."""
 
 import json
 from pathlib import Path
@@ -12,8 +10,6 @@ from pathlib import Path
 import torch
 from helpers.show import Markup, tag
 from quartznet import VOCABULARY
-
-__all__ = ["LetterPaths"]
 
 ROWS = 7  # letters shown, the blank included
 SHOWN = {" ": "␣"}
@@ -24,10 +20,9 @@ class LetterPaths:
 
     >>> LetterPaths(log_probs_SV[20:32], "nine")
 
-    log_probs (T, V), the blank last, of a few steps; `said` is what the speaker says there.
-    Shown are the blank, the letters said, and the most probable others. Raises ValueError for a
-    word of more letters than fit.
-    """
+    log_probs (T, V), the blank last; `said` is what the speaker says there. Shown are the
+    blank, the letters said, and the most probable others; ValueError for more letters than
+    fit."""
 
     def __init__(self, log_probs_TV, said):
         probs_TV = torch.as_tensor(log_probs_TV).double().exp()
@@ -46,6 +41,3 @@ class LetterPaths:
         root = tag("div", tag("p", words), class_="ctc-paths", data_grid=json.dumps(self.grid))
         style, script = (own(kind).read_text(encoding="utf-8") for kind in (".css", ".js"))
         return f"{root}<style>{Markup(style)}</style><script>{Markup(script)}</script>"
-
-    def __repr__(self):
-        return f"LetterPaths of {len(self.grid['probs'][0])} steps: {self.grid['said']!r}"

@@ -1,33 +1,22 @@
 """Phrases that a decoder should prefer: a trie over context words, one bonus per letter.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
-whose customisation starts "from the word-boosting level". The bonus is paid while a prefix
-walks along the trie, so that a rare word survives the beam before it is complete, and taken
-back where the walk fails (on-the-fly rescoring; Zhao et al., Interspeech 2019). Hence what a
-text earns depends on the text alone:
+The bonus is paid while a prefix walks along the trie, so that a rare word survives the beam
+before it is complete, and taken back where the walk fails (on-the-fly rescoring; Zhao et al.,
+Interspeech 2019):
 
     bonus(text) = sum over the phrases in it of weight * letters
                   (+ the most promising begun at a word's start and not yet broken off)
 
 A phrase counts as whole words, wherever it stands: "six" earns nothing inside "sixty", and "new
-york" earns its own bonus and that of "new", where both are expected.
-"""
+york" earns its own bonus and that of "new", where both are expected."""
 
 from collections import Counter
 
-__all__ = ["PhraseBoost", "boosted_counts"]
-
 
 class PhraseBoost:
-    """Bonuses of phrases: `PhraseBoost({"nine": 1.0})`, or a list of phrases and one `weight`.
-
-    >>> boost = PhraseBoost(["six"], weight=2.0)
-    >>> boost.bonus("six one six"), boost.bonus("sixty")
-    (12.0, 0.0)
-
-    A weight is a natural logarithm for each letter, spaces inside a phrase included; above 0
-    it favours, below 0 it discourages. Raises ValueError for an empty phrase or none.
-    """
+    """Bonuses of phrases: `PhraseBoost({"nine": 1.0})`, or a list of phrases and one `weight`:
+    a natural logarithm for each letter, spaces inside included; above 0 it favours, below 0 it
+    discourages. Raises ValueError for an empty phrase or none."""
 
     def __init__(self, phrases, weight=1.0):
         if not hasattr(phrases, "items"):
@@ -64,14 +53,6 @@ class PhraseBoost:
         walks, held = state
         return self._whole(walks) - held
 
-    def bonus(self, text):
-        """What a whole text earns, by walking it once."""
-        state, total = self.start(), 0.0
-        for letter in text:
-            state, change = self.step(state, letter)
-            total += change
-        return total + self.end(state)
-
     def _whole(self, walks):
         """What the phrases earn that are complete if the word ends here."""
         return sum(n * node["whole"] for node, n in walks if "whole" in node)
@@ -90,8 +71,7 @@ def boosted_counts(references, hypotheses, words):
     >>> boosted_counts(["nine one"], ["nine nine"], ["nine"])
     (1, 1, 1)
 
-    Counted in each utterance: what was heard beyond what was said is false.
-    """
+    Counted in each utterance: what was heard beyond what was said is false."""
     spoken = found = false = 0
     for reference, hypothesis in zip(references, hypotheses, strict=True):
         said, heard = Counter(reference.split()), Counter(hypothesis.split())

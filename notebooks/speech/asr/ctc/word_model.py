@@ -5,15 +5,11 @@ first word (Witten and Bell 1991; Chen and Goodman 1998 for the interpolated for
 
     P(w | h) = (c(h w) + T(h) P(w | h')) / (c(h) + T(h)),    P(w | no history) over uniform
 
-Each sentence is read with a start before it and an end behind. Any object with the methods
-`start`, `score`, `end`, `is_prefix` and the number `unknown_score` can take its place in the
-beam; `write_arpa` writes the model for `kenlm` and others.
-"""
+Each sentence is read with a start before it and an end behind. `write_arpa` writes the model
+for `kenlm` and others."""
 
 import math
 from collections import Counter, defaultdict
-
-__all__ = ["WordNGram"]
 
 START, END = "<s>", "</s>"
 
@@ -24,13 +20,11 @@ class WordNGram:
     >>> model = WordNGram(["one two", "one three"], order=2)
     >>> score, state = model.score(model.start(), "one")
     >>> round(math.exp(score), 3)
-    0.815
+    0.76
 
-    `order` words make one n-gram. A word never seen gets what the uniform part leaves it;
-    `unknown_score` is what the beam adds once its letters, or the space behind them, leave the
-    trie of the words: for "sevn" at the n, for the cut "eigh" at its end. Raises ValueError for
-    no words or an order below 1.
-    """
+    A word never seen gets what the uniform part leaves it; `unknown_score` is what the beam
+    adds once its letters, or the space behind them, leave the trie of the words: for "sevn" at
+    the n, for the cut "eigh" at its end. Raises ValueError for no words or an order below 1."""
 
     def __init__(self, sentences, order=3, unknown_score=-10.0):
         if order < 1:
@@ -92,14 +86,10 @@ class WordNGram:
         for n in sorted(grams):
             text.append(f"\\{n}-grams:")
             for gram, value in sorted(grams[n].items()):
-                weight = f"\t{self._backoff(gram):.7f}" if n < self.order else ""
+                kinds = len(self.counts.get(gram, ()))  # after an unseen one the back-off is 1
+                share = kinds / (self.totals[gram] + kinds) if kinds else 1.0
+                weight = f"\t{math.log10(share):.7f}" if n < self.order else ""
                 text.append(f"{value:.7f}\t{' '.join(gram)}{weight}")
             text.append("")
         path.write_text("\n".join([*text, "\\end\\", ""]), encoding="utf-8")
         return path
-
-    def _backoff(self, history):
-        if history not in self.counts:
-            return 0.0
-        kinds = len(self.counts[history])
-        return math.log10(kinds / (self.totals[history] + kinds))

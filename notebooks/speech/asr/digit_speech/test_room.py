@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from .room import room_noise, room_response
+from .utterance import room_noise, room_response
 
 
 @pytest.mark.parametrize("t60_s", [0.2, 0.6])

@@ -1,25 +1,23 @@
 """Connected-digit utterances from single recordings: real voices, composed pauses and room.
 
-The article trains on scripted sentences of a crowd that we cannot have. The Free Spoken Digit
-Dataset gives six men who say "zero" to "nine" in English with four accents. We join their
-recordings to utterances such as "three one four" and put them into a room, with speaker,
-accent and the place of every word kept. Joined words lack the coarticulation of fluent speech,
+The Free Spoken Digit Dataset has six men who say "zero" to "nine" in English with four accents,
+at 8 kHz. We join their recordings to utterances such as "three one four" and put them into a
+room, with the place of every word kept. Joined words lack the coarticulation of fluent speech,
 so error rates on them are no error rates of free speech.
 
     pause   log-normal, brief (below 0.2 s) inside a group of digits, medium (0.2 to 1 s)
-            between groups. The two classes are those of Campione and Veronis, Speech Prosody
-            2002, pp. 199-202; that the logarithms of pauses in read speech are close to two
-            Gaussians, of Demol et al., Interspeech 2007. The medians and the spread inside the
-            classes are our choice.
-    room    reverberation and noise as in `room`, at a stated reverberation time,
-            direct-to-reverberant ratio, and SNR against the words.
+            between groups: the classes of Campione and Veronis, Speech Prosody 2002, pp.
+            199-202; that logarithms of pauses are close to two Gaussians, of Demol et al.,
+            Interspeech 2007. Medians and spread inside the classes are our choice.
+    room    h(t) = delta(t) + n(t) 10^(-3 t / T60), n white Gaussian noise scaled to the
+            direct-to-reverberant ratio: a diffuse room (Moorer 1979; Polack 1988), without
+            single early echoes, one T60 for all frequencies
+    noise   Gaussian, with the spectrum that Hoth measured in rooms (IEEE 269), at an SNR
 
-The recordings have 8 kHz: above 4 kHz there is noise alone.
-
-Shapes: `N` samples at 16 kHz, `B` utterances. Signals are float32 tensors in [-1, 1].
-"""
+Shapes: `N` samples at 16 kHz; signals are float32 tensors in [-1, 1]."""
 
 import zlib
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,23 +25,28 @@ from pathlib import Path
 import numpy as np
 import soundfile
 import torch
+from scipy import fft
 from scipy.signal import fftconvolve, resample_poly
 
-from .room import RATE_HZ, room_noise, room_response
-
+RATE_HZ = 16_000
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # from the data set's own metadata.py; all six are men
 ACCENTS = {"jackson": "USA", "theo": "USA", "lucas": "DEU", "yweweler": "DEU"}
 ACCENTS |= {"nicolas": "BEL", "george": "GRC"}
 # the official test split is 0-4; of the training split, 5-49, the registry has 5-24
 SPLITS = {"test": range(5), "train": range(5, 25)}
+# power density in dB (SPL per Hz, at 50 dBA) at the centres of third-octave
+# bands, after IEEE 269
+_HOTH_HZ = (100, 125, 160, 200, 250, 315, 400, 500, 630, 800)
+_HOTH_HZ += (1000, 1250, 1600, 2000, 2500, 3150, 4000, 5000, 6300, 8000)
+_HOTH_DB = (32.4, 30.9, 29.1, 27.6, 26.0, 24.4, 22.7, 21.1, 19.5, 17.8)
+_HOTH_DB += (16.2, 14.6, 12.9, 11.3, 9.6, 7.8, 5.4, 2.6, -1.3, -6.6)
 
 
 @dataclass(frozen=True)
 class Style:
     """How utterances are put together. A pair is the lowest and highest value of an even draw;
-    a pause has its median, geometric standard deviation, lowest and highest value.
-    """
+    a pause has its median, geometric standard deviation, lowest and highest value."""
 
     digits: tuple = (3, 8)
     group: tuple = (2, 4)  # digits said without a medium pause, as in a telephone number
@@ -60,36 +63,20 @@ class Style:
     def __post_init__(self):
         for name, value in vars(self).items():
             low, high = (value or (0, 0))[-2:]
-            good = low <= high
+            above = name in ("digits", "group", "t60_s") and value  # above zero
+            good = low <= high and (low > 0 or not above)
             if name in ("brief_s", "medium_s"):  # else a draw might never lie in its bounds
                 good = 0 <= low <= value[0] <= high and 1.01 * low < high and value[1] > 1
-            if name in ("digits", "group", "t60_s") and value:
-                good = good and low > 0
             if not good:
                 raise ValueError(f"Style({name}={value}): the docstring has the values' order")
 
 
-@dataclass(frozen=True)
-class Word:
-    """One spoken word and where it lies, in seconds from the start of its utterance."""
-
-    text: str
-    start_s: float
-    end_s: float
-    recording: str
+# one spoken word and where it lies, in seconds from the start of its utterance
+Word = namedtuple("Word", "text start_s end_s recording")
 
 
-@dataclass(frozen=True)
-class Utterance:
+class Utterance(namedtuple("Utterance", "name signal text speaker accent split words")):
     """One composed utterance: `signal` is float32 of shape (N,), `words` a tuple of Word."""
-
-    name: str
-    signal: torch.Tensor
-    text: str
-    speaker: str
-    accent: str
-    split: str
-    words: tuple
 
     @property
     def duration_s(self):
@@ -104,14 +91,12 @@ def utterances(folder, split, speakers=None, count=100, seed=0, style=None):
     ('zero nine zero two nine four one three', 'GRC',
      Word(text='zero', start_s=0.28625, end_s=0.58425, recording='0_george_0.wav'))
 
-    An utterance depends on seed, split, speaker, style and its number alone, not on what else
-    is asked for. `split` is "test" or "train": no recording is in both. Raises ValueError for
-    another split or speaker, FileNotFoundError for a recording that is not there.
-    """
+    An utterance depends on seed, split, speaker, style and its number alone. `split` is "test"
+    or "train": no recording is in both. Raises ValueError for another split or speaker,
+    FileNotFoundError for a recording that is not there."""
     if split not in SPLITS:
         raise ValueError(f"split {split!r}: the recordings are split into {sorted(SPLITS)}")
-    speakers = ACCENTS if speakers is None else speakers
-    speakers = [speakers] if isinstance(speakers, str) else list(speakers)
+    speakers = [speakers] if isinstance(speakers, str) else list(speakers or ACCENTS)
     if wrong := [name for name in speakers if name not in ACCENTS]:
         raise ValueError(f"speakers {wrong}: the data set has {sorted(ACCENTS)}")
     style, made = style or Style(), []
@@ -163,11 +148,9 @@ def save(spoken, folder):
 
 @lru_cache(2048)
 def read_digit(path):
-    """One recording at 16 kHz, float32 of shape (N,): offset taken away, silence at the ends
-    cut, RMS 1, then 5 ms fades. The array is read-only, since it is kept for the next call.
-
-    Raises ValueError where the file is not 8 kHz mono, or holds nothing but silence.
-    """
+    """One recording at 16 kHz, float32 (N,): offset taken away, silence at the ends cut, RMS 1,
+    then 5 ms fades; read-only, since it is kept for the next call. Raises ValueError where the
+    file is not 8 kHz mono, or holds nothing but silence."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"no recording {path}; helpers.data.fetch gets the data set")
     sound, rate_hz = soundfile.read(path, dtype="float64")
@@ -197,6 +180,30 @@ def _in_room(dry_N, words, rng, style):
     return wet_N
 
 
+def room_response(t60_s, direct_db, rng):
+    """An impulse response of shape (16,000 T60,): 1 for the direct sound, then noise of energy
+    10^(-direct_db / 10) that fades by 60 dB in T60 seconds, else than above zero a
+    ValueError."""
+    if not t60_s > 0:
+        raise ValueError(f"a reverberation time of {t60_s} s: above zero is allowed")
+    t_N = np.arange(max(2, round(t60_s * RATE_HZ))) / RATE_HZ
+    tail_N = rng.standard_normal(len(t_N)) * 10 ** (-3 * t_N / t60_s)
+    tail_N[0] = 0
+    tail_N *= 10 ** (-direct_db / 20) / np.sqrt(np.sum(tail_N**2))
+    tail_N[0] = 1
+    return tail_N
+
+
+def room_noise(samples, rng):
+    """Gaussian noise of RMS 1 and shape (samples,), with Hoth's spectrum from 100 Hz up."""
+    size = fft.next_fast_len(max(samples, 1600), real=True)  # prime sizes are slow
+    hz = fft.rfftfreq(size, 1 / RATE_HZ)
+    gain_db = np.interp(np.log(np.maximum(hz, 1)), np.log(_HOTH_HZ), _HOTH_DB)
+    shaped = fft.rfft(rng.standard_normal(size)) * 10 ** (gain_db / 20) * (hz >= _HOTH_HZ[0])
+    noise = fft.irfft(shaped, size)[:samples]
+    return noise / np.sqrt(np.mean(noise**2))
+
+
 def _pauses(count, rng, style):
     """The count - 1 pauses between words, in seconds."""
     pauses, left = [], rng.integers(*style.group, endpoint=True)
@@ -212,10 +219,8 @@ def _pauses(count, rng, style):
 
 
 def _trim(sound, rate_hz):
-    """`sound` from its first to its last 10 ms within 40 dB of the loudest, and 50 ms around.
-
-    Lower would keep clicks in tails of lucas, higher cut the faint "s" of jackson's "six".
-    """
+    """`sound` from its first to its last 10 ms within 40 dB of the loudest, and 50 ms around:
+    lower would keep clicks in tails of lucas, higher cut the faint "s" of jackson's "six"."""
     step, margin = rate_hz // 100, 5
     frames = np.pad(sound, (0, -len(sound) % step)).reshape(-1, step)
     energy = np.mean(frames**2, axis=1)

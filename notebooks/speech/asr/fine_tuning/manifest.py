@@ -1,11 +1,9 @@
-"""Manifests: which recordings a training reads, one JSON object a line.
-
-The format is that of NVIDIA NeMo, which the article writes; we add `speaker` and `accent`:
+"""Manifests: which recordings a training reads, one JSON object a line, in NeMo's format:
 
     {"audio_filepath": "a.wav", "duration": 3.45, "text": "this is a transcript"}
 
-What cannot be trained on is refused with its line: where NeMo would skip it in silence, a
-figure changes and nobody knows why."""
+with `speaker` and `accent` where they are known. What cannot be trained on is refused with its
+line: where NeMo would skip it in silence, a figure changes and nobody knows why."""
 
 import json
 import math
@@ -17,16 +15,12 @@ import torch
 from quartznet import SAMPLE_RATE_HZ, VOCABULARY
 from scipy.signal import resample_poly
 
-__all__ = ["read_manifest", "read_sound", "read_sounds", "write_manifest"]
-
 LOWEST_HZ = 8000  # telephone speech
 
 
 def write_manifest(entries, path):
-    """The `path` (a Path) of a manifest with one line for each entry: whole, or not there.
-
-    Raises ValueError for an entry that `read_manifest` would refuse.
-    """
+    """The `path` of a manifest with one line for each entry: whole, or not there. Raises
+    ValueError for an entry that `read_manifest` would refuse."""
     path, lines = Path(path), []
     for number, entry in enumerate(entries, 1):
         if problem := _problem(entry):
@@ -39,12 +33,10 @@ def write_manifest(entries, path):
 
 
 def read_manifest(path, audio=True):
-    """The entries of a manifest, dicts in the order of its lines; an empty line is none.
-
-    Raises ValueError that names the line: no JSON object, a field missing or of a wrong type,
-    a character outside `VOCABULARY`, a file twice, and, unless `audio` is False, a file that
-    is not there. A relative `audio_filepath` is below the manifest's folder or the current one.
-    """
+    """The entries of a manifest, dicts in the order of its lines; an empty line is none. Raises
+    ValueError that names the line: no JSON object, a field missing or of a wrong type, a
+    character outside `VOCABULARY`, a file twice, and, unless `audio` is False, a file that is
+    not there. A relative `audio_filepath` is below the manifest's folder or the current one."""
     path, entries, seen = Path(path), [], {}
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -78,10 +70,8 @@ def read_sounds(entries):
 
 def read_sound(path):
     """The sound of a file at 16 kHz, a float32 tensor (N,); another rate is resampled, since
-    read as if it were 16 kHz it would be heard at another pitch.
-
-    Raises ValueError for more than one channel, and below 8 kHz, where words lose consonants.
-    """
+    read as if it were 16 kHz it would be heard at another pitch. Raises ValueError for more
+    than one channel, and below 8 kHz, where words lose consonants."""
     signal_N, rate_hz = soundfile.read(path, dtype="float32")
     if rate_hz < LOWEST_HZ or signal_N.ndim != 1:
         wrong = f"{path}: {rate_hz} Hz, shape {signal_N.shape}"
@@ -99,13 +89,11 @@ def _problem(entry):
     if not isinstance(name, str) or not name:
         return f"audio_filepath {name!r}: the path of a sound file is needed"
     number = isinstance(duration_s, int | float) and not isinstance(duration_s, bool)
-    if not number or not math.isfinite(duration_s) or duration_s <= 0:
+    if not number or not 0 < duration_s < math.inf:
         return f"duration {duration_s!r}: seconds above zero are needed"
     if not isinstance(text, str) or not text.strip():
         return f"text {text!r}: a transcript with words is needed"
     if unknown := sorted(set(text) - set(VOCABULARY)):
         return f"text has {unknown}, which the model cannot spell; use `normalise`"
-    for key in ("speaker", "accent"):
-        if not isinstance(entry.get(key, ""), str):
-            return f"{key} {entry[key]!r}: a string is needed"
-    return None
+    wrong = [key for key in ("speaker", "accent") if not isinstance(entry.get(key, ""), str)]
+    return f"{wrong[0]} {entry[wrong[0]]!r}: a string is needed" if wrong else None

@@ -1,7 +1,4 @@
-"""One update of QuartzNet 15x5 as a GPU would run it, the naive way, and a broken one.
-
-`make predict` counts them without a GPU, at the sizes of each tier.
-"""
+"""One update of QuartzNet 15x5 as a GPU would run it, the naive way, and a broken one."""
 
 import torch
 from quartznet import QuartzNet, log_mel, steps_of
@@ -15,60 +12,43 @@ METRICS = {}  # no claim of the card is about one update
 
 def ours(sizes, device):
     """One update with a batch of four seconds each: features, network, loss, optimiser"""
-    model, optimiser, signal_BN, lengths_B = _ready(sizes["batch"], device)
-    return lambda: _update(model, optimiser, lengths_B, *log_mel(signal_BN, lengths_B))
-
-
-def features(sizes, device):
-    """The features alone, of all utterances of the race at once"""
-    signal_BN = torch.zeros(sizes["utterances"], SECONDS * RATE_HZ).to(device)
-    lengths_B = torch.full((len(signal_BN),), signal_BN.shape[1])
-    return lambda: log_mel(signal_BN, lengths_B)
+    step, signal_BN, lengths_B = _ready(sizes["batch"], device)
+    return lambda: step(*log_mel(signal_BN, lengths_B))
 
 
 def naive(sizes, device):
     """The same update, the features of one utterance after the other"""
-    model, optimiser, signal_BN, lengths_B = _ready(sizes["batch"], device)
+    step, signal_BN, lengths_B = _ready(sizes["batch"], device)
 
-    def step():
-        some = [
-            log_mel(signal_BN[i : i + 1], lengths_B[i : i + 1]) for i in range(len(lengths_B))
-        ]
-        parts = (torch.cat(part) for part in zip(*some, strict=True))
-        return _update(model, optimiser, lengths_B, *parts)
+    def one_by_one():
+        pairs = zip(signal_BN.split(1), lengths_B.split(1), strict=True)
+        some = [log_mel(*pair) for pair in pairs]
+        return step(*(torch.cat(part) for part in zip(*some, strict=True)))
 
-    return step
+    return one_by_one
 
 
 def broken(sizes, device):
     """The same update, but each gradient goes to the host and comes back, as it would for an
-    average over processes that the host takes
-    """
-    model, optimiser, signal_BN, lengths_B = _ready(sizes["batch"], device)
-
-    def by_host():
-        for weight in model.parameters():
-            weight.grad = weight.grad.cpu().to(device)
-
-    return lambda: _update(
-        model, optimiser, lengths_B, *log_mel(signal_BN, lengths_B), average=by_host
-    )
+    average over processes that the host takes"""
+    step, signal_BN, lengths_B = _ready(sizes["batch"], device, by_host=True)
+    return lambda: step(*log_mel(signal_BN, lengths_B))
 
 
-def _ready(batch, device):
+def _ready(batch, device, by_host=False):
+    """(a function of features and frames that updates a network, signals, their lengths)."""
     model = QuartzNet.build("15x5").to(device).train()
-    signal_BN = torch.zeros(batch, SECONDS * RATE_HZ).to(device)
+    optimiser = NovoGrad(list(model.parameters()))
     lengths_B = torch.full((batch,), SECONDS * RATE_HZ)  # on the host: no wait
-    return model, NovoGrad(list(model.parameters())), signal_BN, lengths_B
+    targets = [[1, 2] * (LETTERS // 2)] * batch
 
+    def update(features_BFT, frames_B):
+        optimiser.zero_grad(set_to_none=True)
+        loss = ctc_loss(model, features_BFT, frames_B, targets, steps_of(model, lengths_B))
+        loss.backward()
+        for weight in model.parameters() if by_host else ():
+            weight.grad = weight.grad.cpu().to(device)
+        optimiser.step()
+        return features_BFT, loss.detach()
 
-def _update(model, optimiser, lengths_B, features_BFT, frames_B, average=None):
-    """(Features, loss) of an update; `average` is called between gradients and step."""
-    optimiser.zero_grad(set_to_none=True)
-    targets = [[1, 2] * (LETTERS // 2)] * len(lengths_B)
-    loss = ctc_loss(model, features_BFT, frames_B, targets, steps_of(model, lengths_B))
-    loss.backward()
-    if average:
-        average()
-    optimiser.step()
-    return features_BFT, loss.detach()
+    return update, torch.zeros(batch, SECONDS * RATE_HZ).to(device), lengths_B

@@ -4,8 +4,7 @@
         --manifest train.json --base base.safetensors --out tuned.safetensors \\
         --recipe '{"mode": "decoder", "warmup": 100}'
 
-Every process runs `train` with all its checks, on its share of each batch; process 0 saves.
-"""
+Every process runs `train` with all its checks, on its share of each batch; process 0 saves."""
 
 import argparse
 import json
@@ -17,8 +16,6 @@ from quartznet import load_model, save_model
 
 from .manifest import read_manifest, read_sounds
 from .training import Recipe, train
-
-__all__ = ["main"]
 
 
 def main(argv=None):

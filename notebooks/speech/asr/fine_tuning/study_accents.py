@@ -6,10 +6,8 @@ and voices that training never heard, seed by seed.
 Each training goes on from the shipped base for one epoch and is read on the voices in training:
 by recordings that no training used (`accented`) and by some that training rows share
 (`shared`); on the two voices that the base knows (`source`); and on each accented speaker, by
-the training that had that voice (`seen`) and by one that lacked it (`unseen`). Parts are held
-apart by recording, and a training that lacks a voice by speaker too. Seeds draw the order of
-batches, the cutouts and the dither; the recordings are the same for all.
-"""
+the training that had that voice (`seen`) and by one that lacked it (`unseen`). Seeds draw
+batches, cutouts and dither; the recordings are the same for all."""
 
 from dataclasses import replace
 
@@ -84,18 +82,13 @@ READ = {f"{one}_{part}": (one, part) for one, part in READ}
 for _name in ACCENTED:
     READ |= {f"{_name}_base": ("base", _name), f"{_name}_seen": ("full", _name)}
     READ[f"{_name}_unseen"] = f"without_{_name}", _name
-ARMS = TUNED | {
-    name: Arm(
-        start=one,
-        test=(part,),
-        seeds=1 if one == "base" else None,  # it is what it is
-        shares=ROWS if part == "shared" and one != "base" else "",
-    )
-    for name, (one, part) in READ.items()
-}
-REDUCED = {  # by name: whose errors are fewer, and than whose
-    what: ([f"full_{what}"], [f"base_{what}"]) for what in ("accented", "shared")
-}
+BASE = {"seeds": 1}  # it is what it is
+ARMS = dict(TUNED)
+for _name, (_one, _part) in READ.items():
+    _how = BASE if _one == "base" else {"shares": ROWS if _part == "shared" else ""}
+    ARMS[_name] = Arm(start=_one, test=(_part,), **_how)
+# by name: whose errors are fewer, and than whose
+REDUCED = {what: ([f"full_{what}"], [f"base_{what}"]) for what in ("accented", "shared")}
 for _kind in ("seen", "unseen"):
     _pairs = zip(*((f"{name}_{_kind}", f"{name}_base") for name in ACCENTED), strict=True)
     REDUCED[f"{_kind}_voice"] = tuple(map(list, _pairs))
@@ -128,5 +121,4 @@ STUDY = Study(
     fit=fit,
     judge=judge,
     extra=reduced,
-    key="study_{arm}_{metric}",
 )

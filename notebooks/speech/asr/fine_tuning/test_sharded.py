@@ -14,9 +14,8 @@ import torch.distributed as dist
 from quartznet import QuartzNet, load_model, save_model
 
 from . import sharded
-from .exchange import share
 from .manifest import read_sounds, write_manifest
-from .training import Recipe, train
+from .training import Recipe, share, train
 
 
 @pytest.mark.parametrize("count, processes", [(7, 2), (3, 4), (8, 3)])

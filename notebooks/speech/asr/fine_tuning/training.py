@@ -1,34 +1,31 @@
 """Train or fine-tune QuartzNet: batches, SpecCutout, CTC, and what may move.
 
-Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical
-Blog, 2021): one epoch at a learning rate of 0.001 with batches of 8, all weights free. The loss
+The article: one epoch at a learning rate of 0.001 with batches of 8, all weights free. The loss
 is connectionist temporal classification (CTC, Graves et al. 2006): minus the log-probability of
-all paths of letters and blanks that collapse to the transcript, the mean over a batch.
-SpecCutout zeroes five rectangles of up to 50 bands x 120 frames (DeVries and Taylor 2017).
+all paths of letters and blanks that collapse to the transcript. SpecCutout zeroes five
+rectangles of up to 50 bands x 120 frames (DeVries and Taylor 2017), smaller in short
+utterances. A transcript that has no path and a character outside the vocabulary are refused,
+where NeMo drops them silently; the order of batches, the cutouts and the dither come from one
+seed.
 
-With several processes, each has the whole model, computes the gradient of its share of every
-batch's rows, and steps by the sum of all: data parallelism as in NeMo's trainer (`exchange`).
+Of several processes every one has the whole model and computes the gradient of its rows; the
+sum of all (torch.distributed: gloo on CPUs, NCCL on GPUs) moves all copies by the same step.
+Batch normalisation sees a process's own rows alone: where its statistics are held, in mode
+"decoder", the result is that of one process; else the mean of the running statistics is kept.
 
-We differ: a transcript that has no path (more letters than output steps) and a character
-outside the vocabulary are refused where NeMo drops them silently; rectangles shrink with short
-utterances; the order of batches, the cutouts and the dither come from one seed.
-
-Legend: B batch, N samples, F mel bands, T frames, S output steps, V letters and blank.
-"""
+Legend: B batch, N samples, F mel bands, T frames, S output steps, V letters and blank."""
 
 import itertools
 import math
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 from quartznet import BLANK, HOP, VOCABULARY, log_mel, mixed_precision, pad, sent, steps_of
 
-from .exchange import mean_of_processes, share, sum_of_processes
 from .novograd import NovoGrad, cosine_rate
 
-__all__ = ["MODES", "Recipe", "batches", "encode", "set_mode", "spec_cutout", "train"]
-
-MODES = ("full", "decoder", "batch-norm", "decoder+batch-norm")
+MODES = ("full", "decoder", "batch-norm")
 
 
 @dataclass(frozen=True)
@@ -49,17 +46,13 @@ class Recipe:
 
 def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
     """The mean loss of each update's batch; the model is trained in place, left in eval mode.
-
-    >>> losses = train(model, signals, texts, Recipe(mode="decoder", epochs=2, seed=1))
-
     signals: float tensors (N,) at 16 kHz; texts: one transcript each, in letters of VOCABULARY.
     On a GPU with bfloat16 the convolutions run in it; features, normalisation of the output and
     the loss stay float32. `report(update, updates, loss)` is called after each update. Of
     several `processes` in a torch.distributed group each calls with the same arguments and its
-    own `rank`; a row weighs as in one process, also where shares differ in size. Raises
-    ValueError for unequal or empty lists, a transcript that no path can spell, a character
-    outside the vocabulary, an unknown mode, and RuntimeError when the loss stops being finite.
-    """
+    own `rank`; a row weighs as in one process. Raises ValueError for unequal or empty lists, a
+    transcript that no path can spell, a character outside the vocabulary, an unknown mode, and
+    RuntimeError when the loss stops being finite."""
     recipe, device = recipe or Recipe(), next(model.parameters()).device
     targets = [encode(text) for text in texts]
     _check_alignable(signals, targets, model.frames_per_step)
@@ -99,19 +92,42 @@ def _loss_of(model, signals, targets, recipe, generator):
     return ctc_loss(model, features_BFT, frames_B, targets, steps_of(model, lengths_B))
 
 
-def set_mode(model, mode):
-    """The parameters that may move, as a list; sets the model to train that way.
+def share(rows, rank, processes):
+    """The rows of one process: `share([5, 6, 7], 0, 2)` is [5, 7]. All rows go to somebody."""
+    return rows[rank::processes]
 
-    "full": everything. "decoder": the last layer alone, the encoder's statistics held.
-    "batch-norm": scale, shift and running statistics of every normalisation, nothing else.
-    "decoder+batch-norm": both, NeMo's advice for little data.
-    """
+
+def sum_of_processes(loss, free, processes):
+    """The whole batch's loss, a float; the gradients of `free` become its, in one message."""
+    if processes == 1:
+        return float(loss.detach())
+    parts = [torch.zeros_like(w) if w.grad is None else w.grad for w in free]
+    message = torch.cat([loss.detach().view(1), *(part.reshape(-1) for part in parts)])
+    dist.all_reduce(message)
+    total, *parts = message.split([1, *(w.numel() for w in free)])
+    for w, part in zip(free, parts, strict=True):
+        w.grad = part.view_as(w)
+    return float(total)
+
+
+def mean_of_processes(model, processes):
+    """None; the running statistics of all processes' models become their mean."""
+    for statistic in model.buffers():
+        if processes > 1 and statistic.is_floating_point():
+            dist.all_reduce(statistic)
+            statistic /= processes
+
+
+def set_mode(model, mode):
+    """The parameters that may move, as a list; sets the model to train that way: "full",
+    everything; "decoder", the last layer alone, the encoder's statistics held; "batch-norm",
+    scale, shift and running statistics of every normalisation, nothing else."""
     if mode not in MODES:
         raise ValueError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
     norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm1d)]
     free = list(model.parameters()) if mode == "full" else []
-    free += list(model.decoder.parameters()) if mode.startswith("decoder") else []
-    if mode.endswith("batch-norm"):
+    free += list(model.decoder.parameters()) if mode == "decoder" else []
+    if mode == "batch-norm":
         free += [p for norm in norms for p in norm.parameters()]
     model.requires_grad_(False)
     model.train(mode != "decoder")  # in eval mode the running statistics stay as they are
@@ -121,8 +137,8 @@ def set_mode(model, mode):
 
 
 def ctc_loss(model, features_BFT, frames_B, targets, steps_B):
-    """Minus the log-probability of the transcripts, the mean over the batch; targets: one list
-    of letter ids each; `steps_B` on the host, where the loss wants them: see `steps_of`."""
+    """Minus the log-probability of the transcripts, lists of letter ids, the mean over the
+    batch; `steps_B` on the host, where the loss wants them."""
     with mixed_precision(features_BFT.device):
         log_probs_BSV, _ = model(features_BFT, frames_B)
     flat = sent(torch.tensor(sum(targets, [])), log_probs_BSV.device)
@@ -132,11 +148,9 @@ def ctc_loss(model, features_BFT, frames_B, targets, steps_B):
 
 
 def spec_cutout(features_BFT, frames_B, cutouts=5, bands=50, frames=120, generator=None):
-    """A copy of the features with `cutouts` random rectangles of each set to zero, the mean.
-
-    A rectangle spans 0...bands by 0...frames, at most half the utterance's frames, so that a
-    short one keeps something to learn from. `generator` lives on the features' device.
-    """
+    """A copy of the features with `cutouts` random rectangles of each set to zero, the mean:
+    0...bands by 0...frames, at most half the utterance's frames, so that a short one keeps
+    something to learn from. `generator` lives on the features' device."""
     batch, total_F, total_T = features_BFT.shape
 
     def inside(total, largest_B, room_B):
@@ -160,8 +174,7 @@ def batches(lengths, size, generator=None):
     >>> sorted(sum(batches([300, 100, 200], 2), []))
     [0, 1, 2]
 
-    Up to a fifth is added to each length before sorting, so that epochs differ in batches.
-    """
+    Up to a fifth is added to each length before sorting, so that epochs differ in batches."""
     if size < 1:
         raise ValueError(f"size={size}: a batch holds at least one utterance")
     jitter = 1 + 0.2 * torch.rand(len(lengths), generator=generator, dtype=torch.float64)

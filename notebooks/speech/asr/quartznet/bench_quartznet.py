@@ -1,12 +1,11 @@
 """The race for features: ours against librosa's, same utterances, same run, checked before.
 
     python -m quartznet.bench_quartznet    # from the slice's folder; 20 rounds; a receipt
-    python -m quartznet.bench_quartznet --utterances 8 --seconds 4 --rounds 50 --threads 1
 
 librosa gets its fastest road to the same numbers: the whole batch as one array, complex64, its
 transform and filters, the same pre-emphasis and normalisation in NumPy. PyTorch and the library
 behind NumPy's products get the same threads: one, then `--threads`. On a GPU ours runs there,
-on resident samples, librosa on the CPU. The network's step at this tier is timed, too."""
+on resident samples, librosa on the CPU."""
 
 import argparse
 import dataclasses
@@ -18,10 +17,7 @@ import torch
 from helpers import bench, check, device, receipts
 from scipy.signal.windows import hann
 
-from .checkpoint import load_model
 from .features import log_mel
-from .network import QuartzNet
-from .recognition import mixed_precision
 
 
 def librosa_log_mel(signal_BN):
@@ -34,11 +30,6 @@ def librosa_log_mel(signal_BN):
     logs = np.log(power[:, :, : signal_BN.shape[1] // 160] + np.float32(2**-24))
     deviation = logs.std(2, keepdims=True, ddof=1) + np.float32(1e-5)
     return (logs - logs.mean(2, keepdims=True)) / deviation
-
-
-def one_by_one(signal_BN):
-    """The same, utterance by utterance, as a data loader's worker calls it."""
-    return np.concatenate([librosa_log_mel(signal_N[None]) for signal_N in signal_BN])
 
 
 def contestants(signal_BN, where="cpu"):
@@ -54,7 +45,7 @@ def contestants(signal_BN, where="cpu"):
         "ours": lambda: ended(log_mel(resident_BN, lengths_B)[0]),
         "ours, one by one": lambda: ended([log_mel(x_N[None])[0] for x_N in resident_BN]),
         "librosa": lambda: librosa_log_mel(signal_BN),
-        "librosa, one by one": lambda: one_by_one(signal_BN),
+        "librosa, one by one": lambda: [librosa_log_mel(x_N[None]) for x_N in signal_BN],
     }
     # a quiet band's logarithm carries the rounding of the whole frame's energy
     check.close(pairs["ours"]().cpu(), pairs["librosa"](), atol=5e-3, why="float32")
@@ -84,9 +75,6 @@ def main(argv=None):
         race = race_at(threads, signal_BN, args.rounds, tier.device)
         print(race)
         record_race(receipt, race, utterances * args.seconds, threads)
-    torch.set_num_threads(args.threads)
-    net = load_model() if str(tier) == "cpu" else QuartzNet.build("15x5")
-    print(record_step(receipt, net.to(tier.device), signal_BN, tier, args.rounds))
     receipt.sizes(utterances=utterances, seconds=args.seconds)
     print(receipt.write(name="features"))
 
@@ -115,20 +103,6 @@ def record_race(receipt, race, seconds, threads):
     for name, metric in (("librosa", "speedup"), ("librosa, one by one", "speedup_one_by_one")):
         gain = bench.ratio(race.results[name], race.results["ours"])
         receipt.record(f"features_{metric}_{at}", gain)
-
-
-def record_step(receipt, net, signal_BN, tier, rounds):
-    """The Measurement of one forward pass of the network on the batch's features."""
-    features_BFT, frames_B = log_mel(torch.as_tensor(signal_BN, device=tier.device))
-
-    @torch.inference_mode()
-    def forward():
-        with mixed_precision(tier.device):
-            return net.eval()(features_BFT, frames_B)[0]
-
-    timed = bench.measure(forward, rounds, device=tier.device)
-    receipt.record("recognition_rate", timed, "s of speech/s", count=signal_BN.size / 16_000)
-    return timed
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """Log-mel features of speech: the picture of a sound that the acoustic model reads.
 
-Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical
-Blog, 2021). Its toolkit computes, for samples x at 16 kHz (NeMo, `FilterbankFeatures`; the
-constants are those of QuartzNet):
+For samples x at 16 kHz (NeMo, `FilterbankFeatures`; the constants are those of QuartzNet):
 
     y_n = x_n - 0.97 x_(n-1)                          pre-emphasis
     P_kt = |sum_n w_n y_(160 t + n) e^(-2 pi i k n / 512)|^2    20 ms symmetric Hann, each 10 ms
@@ -13,15 +11,12 @@ A frame is centred on sample 160 t, with zeros before the first sample. N sample
 valid frames; the last of them ends before sample N, so that neither padding nor the company in
 the batch changes a feature. NeMo also pads T to a multiple of 16; we don't.
 
-Legend: B batch, N samples, T frames, F mel bands, K frequencies.
-"""
+Legend: B batch, N samples, T frames, F mel bands, K frequencies."""
 
 import functools
 import math
 
 import torch
-
-__all__ = ["log_bands", "log_mel", "mel_filters", "normalise_features", "sent"]
 
 SAMPLE_RATE_HZ = 16_000
 HOP = 160  # samples: 10 ms
@@ -42,13 +37,11 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     (torch.Size([2, 64, 100]), [100, 50])
 
     signal (B, N) in [-1, 1] at 16 kHz, float32 or float64 (half floats are computed as
-    float32); lengths (B,) in samples, default all N; on the CPU they cost a GPU no wait.
-    Frames beyond a length are zero; T is the longest. `dither` is the standard deviation of
-    noise added to the samples: NeMo trains with 1e-5 and recognises with none.
-    `normalise=False` gives the logarithms, for who normalises by other statistics, as a stream
-    must. Raises ValueError for integers, another number of axes, lengths outside 160...N.
-    Non-finite samples give non-finite features of their own utterance only.
-    """
+    float32); lengths (B,) in samples, default all N; on the CPU they cost a GPU no wait. Frames
+    beyond a length are zero. `dither` is the standard deviation of noise added to the samples:
+    NeMo trains with 1e-5. `normalise=False` gives the logarithms. Raises ValueError for
+    integers, another number of axes, lengths outside 160...N. Non-finite samples give
+    non-finite features of their own utterance only."""
     signal_BN, lengths_B = _checked(signal, lengths)  # lengths on the host: it decides shapes
     total = int(lengths_B.max())
     padded = int(lengths_B.min()) < total
@@ -56,23 +49,17 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     if dither:
         noise_BN = torch.empty_like(signal_BN).normal_(generator=generator)
         signal_BN = signal_BN + dither * noise_BN
-    return _features(signal_BN, lengths_B, padded, normalise), lengths_B // HOP
-
-
-def _features(signal_BN, lengths_B, padded, normalise):
-    """The features (B, F, T) of `log_mel`; T counts all samples, `padded`: not all valid."""
-    frames_B, total = lengths_B // HOP, signal_BN.shape[1]
     if padded:
         # no valid frame weighs what stands beyond, but its weight 0 times NaN is NaN
         inside_BN = torch.arange(total, device=signal_BN.device) < lengths_B[:, None]
         signal_BN = signal_BN.where(inside_BN, 0.0)
-    emphasised_BN = signal_BN.clone()
+    frames_B, emphasised_BN = lengths_B // HOP, signal_BN.clone()
     emphasised_BN[:, 1:] -= PRE_EMPHASIS * signal_BN[:, :-1]
     features_BFT = log_bands(emphasised_BN, total // HOP)
     if normalise:
-        return normalise_features(features_BFT, frames_B)
+        return normalise_features(features_BFT, frames_B), frames_B
     inside_BT = torch.arange(total // HOP, device=signal_BN.device) < frames_B[:, None]
-    return features_BFT.where(inside_BT[:, None], 0.0)
+    return features_BFT.where(inside_BT[:, None], 0.0), frames_B
 
 
 def sent(tensor, device):
@@ -84,11 +71,9 @@ def sent(tensor, device):
 
 
 def normalise_features(features, frames):
-    """Each band of each utterance with mean 0 and deviation 1 over its valid frames.
-
-    (B, F, T) in and out, zero beyond; frames (B,) int64. The deviation divides by N - 1 and
-    gets 1e-5 added; one frame alone has deviation 0, so it becomes zeros.
-    """
+    """Each band (B, F, T) of each utterance with mean 0 and deviation 1 over its valid frames
+    (B,), zero beyond. The deviation divides by N - 1 and gets 1e-5 added; one frame alone
+    becomes 0."""
     place_T = torch.arange(features.shape[2], device=features.device)
     inside_B1T = (place_T < frames[:, None])[:, None]
     kept_BFT = features.where(inside_B1T, 0.0)
@@ -101,11 +86,9 @@ def normalise_features(features, frames):
 
 @functools.cache
 def mel_filters():
-    """64 triangular filters of equal area on Slaney's mel scale: (64, 257) float64.
-
-    The scale is linear below 1 kHz (200/3 Hz per mel) and logarithmic above (27 mels for a
-    factor of 6.4): Slaney, Auditory Toolbox, 1998. Equal to `librosa.filters.mel`. Read only.
-    """
+    """64 triangular filters of equal area on Slaney's mel scale (Auditory Toolbox, 1998),
+    linear below 1 kHz and logarithmic above: (64, 257) float64, equal to librosa's. Read
+    only."""
     knee_hz, step_hz, growth = 1000.0, 200.0 / 3, math.log(6.4) / 27
     top_mel = knee_hz / step_hz + math.log(SAMPLE_RATE_HZ / 2 / knee_hz) / growth
     mels = torch.linspace(0, top_mel, MELS + 2, dtype=torch.float64)
@@ -119,16 +102,13 @@ def mel_filters():
 
 
 def log_bands(emphasised_BN, frames):
-    """The logarithms S of the equations, (B, F, T), for T = `frames`.
-
-    On a CPU a stretch of frames, of several utterances where they are short, is windowed,
-    transformed, squared and filtered before the next one: 8 MB that stay in cache, where a
-    whole batch would go through main memory at each step. torch shares every step out between
-    its threads, which then wait for each other, so that a stretch is not smaller. On a GPU one
-    stretch holds all. Real and imaginary squares are not added: each filter weight stands
-    twice, so that the matrix product adds them. Sixteen neighbouring filters touch a few bins
-    only, so four small products do a quarter of the work of one large one.
-    """
+    """The logarithms S of the equations, (B, F, T), for T = `frames`. On a CPU a stretch of
+    frames, of several utterances where they are short, is windowed, transformed, squared and
+    filtered before the next one: 8 MB that stay in cache, where a whole batch would go through
+    main memory at each step; torch's threads wait for each other after every step, so that a
+    stretch is not smaller. On a GPU one stretch holds all. Real and imaginary squares are not
+    added: each filter weight stands twice. Sixteen neighbouring filters touch a few bins only,
+    so four small products do a quarter of the work of one large one."""
     window_W, groups = _tables(emphasised_BN.dtype, str(emphasised_BN.device))
     room = WINDOW // 2, FFT - WINDOW // 2
     frames_BTW = torch.nn.functional.pad(emphasised_BN, room).unfold(1, FFT, HOP)[:, :frames]
@@ -165,7 +145,7 @@ def _checked(signal, lengths):
     tensor = isinstance(signal, torch.Tensor)
     if not tensor or signal.ndim != 2 or not signal.is_floating_point():
         came = f"{tuple(signal.shape)} of {signal.dtype}" if tensor else type(signal).__name__
-        mend = "divide 16-bit integers by 32768: the logarithm's guard is set for that range"
+        mend = "divide 16-bit integers by 32768"  # the logarithm's guard is set for that range
         raise ValueError(f"signal must be a float tensor (B, N) in [-1, 1], got {came}; {mend}")
     if signal.dtype in (torch.float16, torch.bfloat16):
         signal = signal.float()
@@ -175,8 +155,8 @@ def _checked(signal, lengths):
     if lengths.shape != signal.shape[:1] or lengths.is_floating_point() or not lengths.numel():
         need = f"{signal.shape[0]} integers, one for each signal and at least one"
         raise ValueError(f"lengths must be {need}, got {tuple(lengths.shape)} {lengths.dtype}")
-    if int(lengths.min()) < HOP or int(lengths.max()) > signal.shape[1]:
-        came = f"lengths lie in {int(lengths.min())}...{int(lengths.max())} samples"
+    least, most = int(lengths.min()), int(lengths.max())
+    if least < HOP or most > signal.shape[1]:
         allowed = f"{HOP} (one frame) to {signal.shape[1]} (the signal's)"
-        raise ValueError(f"{came}; allowed are {allowed}")
+        raise ValueError(f"lengths lie in {least}...{most} samples; allowed are {allowed}")
     return signal, lengths.long()

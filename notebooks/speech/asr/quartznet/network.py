@@ -1,29 +1,21 @@
-"""QuartzNet: speech to letters by time-channel separable convolutions.
-
-Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical
-Blog, 2021), which fine-tunes QuartzNet 15x5 (Kriman et al. 2020, arXiv 1910.10261; layer sizes
-as in NeMo's `quartznet_15x5.yaml`).
+"""QuartzNet: speech to letters by time-channel separable convolutions (Kriman et al. 2020,
+arXiv 1910.10261; layer sizes as in NeMo's `quartznet_15x5.yaml`).
 
 One step is a depthwise convolution (each channel by itself, along time), a pointwise one (all
 channels, one instant) and batch normalisation: K C + C C' weights where an ordinary convolution
 needs K C C'. A block repeats the step R times, adds its input through a 1x1 convolution, then
 applies ReLU. C1 halves the frame rate, five groups of blocks with kernels 33, 39, 51, 63 and 75
 follow, then C2 (kernel 87, dilation 2), C3 (1x1) and a 1x1 decoder onto letters and blank.
-
-We differ in one thing: `width` and `field` shrink channels and kernels, for a model that a CPU
-trains in minutes and that hears little beyond its place, as streaming needs. With both at 1,
-parameters and outputs are NeMo's.
+`width` and `field` are ours: they shrink channels and kernels, for a model that a CPU trains in
+minutes. With both at 1, parameters and outputs are NeMo's.
 
 Legend: B batch, F mel bands, T frames, C channels, S output steps (two frames each), V letters
-and blank.
-"""
+and blank."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import nn
-
-__all__ = ["BLANK", "VOCABULARY", "BlockSpec", "QuartzNet", "block_specs"]
 
 VOCABULARY = tuple(" abcdefghijklmnopqrstuvwxyz'")
 BLANK = len(VOCABULARY)  # 28: NeMo puts it last
@@ -46,10 +38,8 @@ class BlockSpec:
 
 def block_specs(name, width=1.0, field=1.0):
     """The BlockSpecs of "BxR": those of "15x5" are 18, C1, C2 and C3 around 15 of 5 steps.
-
-    B is a multiple of 5, R at least 1. `width` scales channels (to multiples of 8), `field`
-    kernels (to odd numbers). Raises ValueError for another name or a scale not above 0.
-    """
+    `width` scales channels (to multiples of 8), `field` kernels (to odd numbers). Raises
+    ValueError for another name or a scale not above 0."""
     try:
         blocks, repeats = (int(part) for part in name.split("x"))
     except (ValueError, AttributeError):
@@ -80,10 +70,8 @@ class QuartzNet(nn.Module):
     >>> sum(p.numel() for p in model.parameters())
     18924381
 
-    `specs` are BlockSpecs. Weights start as Xavier (Glorot and Bengio 2010), uniform; batch
-    normalisation has epsilon 1e-3 and momentum 0.1, and in training counts padded frames as
-    well, as NeMo's does.
-    """
+    Weights start as Xavier (Glorot and Bengio 2010), uniform; batch normalisation has epsilon
+    1e-3 and momentum 0.1, and in training counts padded frames as well, as NeMo's does."""
 
     def __init__(self, specs, n_outputs=BLANK + 1, n_mels=64):
         super().__init__()
@@ -100,18 +88,14 @@ class QuartzNet(nn.Module):
     def build(cls, name="15x5", n_outputs=BLANK + 1, width=1.0, field=1.0, n_mels=64):
         """The QuartzNet "BxR", published as "5x5", "10x5", "15x5"; smaller: `block_specs`."""
         if n_outputs < 2:
-            raise ValueError(
-                f"n_outputs={n_outputs}: one letter and the blank are needed, so 2"
-            )
+            raise ValueError(f"n_outputs={n_outputs}: a letter and the blank are needed, so 2")
         return cls(block_specs(name, width, field), n_outputs, n_mels)
 
     def forward(self, features_BFT, frames_B=None):
-        """Log-probabilities (B, S, V) in float32, S = T / 2 rounded up; valid steps (B,).
-
-        What lies beyond a length never reaches a valid step. `frames_B=None` says that all
-        frames are valid and saves the masks, as for a stream's full window. Raises ValueError
-        for another number of bands, an empty batch of frames or lengths beyond T.
-        """
+        """Log-probabilities (B, S, V) in float32, S = T / 2 rounded up; valid steps (B,). What
+        lies beyond a length never reaches a valid step. `frames_B=None`: all frames are valid,
+        which saves the masks. Raises ValueError for another number of bands, an empty batch of
+        frames or lengths beyond T."""
         self._check(features_BFT, frames_B)
         x_BCT, mask, (batch, _, total) = features_BFT, None, features_BFT.shape
         if frames_B is None:
@@ -143,13 +127,11 @@ class QuartzNet(nn.Module):
         if len(shape) != 3 or shape[1] != self.n_mels or not shape[2]:
             need = f"(B, {self.n_mels}, T) with T at least 1"
             raise ValueError(f"features must be {need}, got {shape}")
-        if frames_B is None:
-            return
-        if frames_B.shape != shape[:1]:
+        if frames_B is not None and frames_B.shape != shape[:1]:
             came = tuple(frames_B.shape)
             raise ValueError(f"one length for each of {shape[0]} utterances, got {came}")
-        if frames_B.device.type == "cpu" and int(frames_B.max()) > shape[2]:
-            longest = int(frames_B.max())
+        on_host = frames_B is not None and frames_B.device.type == "cpu"  # else it would wait
+        if on_host and (longest := int(frames_B.max())) > shape[2]:
             raise ValueError(f"a length of {longest} frames exceeds the features' {shape[2]}")
 
 

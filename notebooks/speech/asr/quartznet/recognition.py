@@ -1,7 +1,5 @@
-"""Sounds through the network: a padded batch in, the log-probabilities of each out.
-
-Legend: B batch, N samples, S output steps, V letters and blank.
-"""
+"""Sounds through the network: a padded batch in, the log-probabilities of each out. Legend: B
+batch, N samples, S output steps, V letters and blank."""
 
 import contextlib
 
@@ -9,16 +7,12 @@ import torch
 
 from .features import HOP, log_mel, sent
 
-__all__ = ["mixed_precision", "pad", "recognise", "steps_of"]
-
 
 @torch.inference_mode()
 def recognise(model, signals, batch=32):
-    """Log-probabilities (S, V) of each signal, on the CPU in the order given.
-
-    Signals of like length share a batch; lengths and masks keep them apart. The model is used
-    in eval mode and left in the mode it came in.
-    """
+    """Log-probabilities (S, V) of each signal, on the CPU in the order given. Signals of like
+    length share a batch; lengths and masks keep them apart. The model is used in eval mode and
+    left in the mode it came in."""
     device, training = next(model.parameters()).device, model.training
     order = sorted(range(len(signals)), key=lambda row: len(signals[row]))
     made, steps = [], []

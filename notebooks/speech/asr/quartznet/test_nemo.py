@@ -1,7 +1,7 @@
 """A .nemo file loads as NeMo itself computes, and a wrong or hostile one is refused with its
 reason.
 
-The fixture was written by NeMo 3.0.0: see `make_nemo_fixture`.
+The fixture was written by NeMo 3.0.0: see `test_nemo_itself`.
 """
 
 import copy
@@ -16,7 +16,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from . import nemo
+from . import checkpoint as nemo
 from .features import log_mel
 from .network import VOCABULARY, BlockSpec, QuartzNet
 

@@ -71,5 +71,3 @@ def test_other_names_and_training_mode_are_refused(model):
         variant(model, "int4")
     with pytest.raises(ValueError, match="eval"):
         variant(QuartzNet.build("5x1", width=0.05), "folded")
-    with pytest.raises(ValueError, match="1x1"):
-        PointwiseLinear(torch.nn.Conv1d(3, 3, 3))

@@ -1,8 +1,4 @@
-"""The same network, cheaper to run: folded, with 8-bit weights, or compiled.
-
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
-whose models "are also fully supported by NVIDIA TensorRT optimization". What TensorRT does on a
-GPU, three steps do here for a network in eval mode:
+"""The same network, cheaper to run, as TensorRT makes it on a GPU: here for eval mode.
 
     folded     y = g (W x - mu) / s + b  is  (g W / s) x + (b - g mu / s): batch normalisation
                disappears into the convolution before it, exactly up to rounding
@@ -11,10 +7,8 @@ GPU, three steps do here for a network in eval mode:
                quantisation); activations are quantised batch by batch as they come
     compiled   torch.compile of the folded network: pointwise steps fused into C++ loops
 
-Depthwise convolutions hold few weights and stay in float32.
-
-Legend: B batch, C channels, T frames.
-"""
+Depthwise convolutions hold few weights and stay in float32. Legend: B batch, C channels, T
+frames."""
 
 import copy
 import warnings
@@ -23,18 +17,13 @@ import torch
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-__all__ = ["VARIANTS", "PointwiseLinear", "folded", "linear", "variant"]
-
 VARIANTS = ("plain", "folded", "linear", "int8", "compiled")
 
 
 def variant(model, name):
-    """A copy of the model as one of VARIANTS: `variant(load_model(), "int8")`.
-
-    The outputs of `folded` and `linear` differ by rounding, those of `int8` by its 8 bits; say
-    what that does to the word error rate. `int8` runs on CPUs alone. Raises ValueError for
-    another name, or a model in training mode, whose batch normalisation is not fixed.
-    """
+    """A copy of the model as one of VARIANTS: `variant(load_model(), "int8")`. The outputs of
+    `folded` and `linear` differ by rounding, those of `int8`, on CPUs alone, by its 8 bits.
+    Raises ValueError for another name, or a model in training mode."""
     if name not in VARIANTS:
         raise ValueError(f"variant {name!r}: allowed are {', '.join(VARIANTS)}")
     if model.training:
@@ -44,7 +33,11 @@ def variant(model, name):
     if name == "compiled":
         return torch.compile(folded(model), dynamic=True)
     made = folded(model) if name == "folded" else linear(folded(model))
-    return _int8(made) if name == "int8" else made
+    if name != "int8":
+        return made
+    with warnings.catch_warnings():  # PyTorch is moving this to another package
+        warnings.simplefilter("ignore")
+        return torch.ao.quantization.quantize_dynamic(made, {nn.Linear}, torch.qint8)
 
 
 def folded(model):
@@ -65,7 +58,8 @@ def linear(model):
     made = copy.deepcopy(model)
     for module in list(made.modules()):
         for name, child in list(module.named_children()):
-            if isinstance(child, nn.Conv1d) and child.kernel_size == (1,) and child.groups == 1:
+            plain = isinstance(child, nn.Conv1d) and child.stride == child.kernel_size == (1,)
+            if plain and child.groups == 1:
                 setattr(module, name, PointwiseLinear(child))
     return made
 
@@ -75,8 +69,6 @@ class PointwiseLinear(nn.Module):
 
     def __init__(self, conv):
         super().__init__()
-        if conv.kernel_size != (1,) or conv.groups != 1 or conv.stride != (1,):
-            raise ValueError(f"{conv}: only a 1x1 convolution of stride 1 is a matrix product")
         self.stride = conv.stride
         there = {"device": conv.weight.device, "dtype": conv.weight.dtype}
         bias = conv.bias is not None
@@ -88,9 +80,3 @@ class PointwiseLinear(nn.Module):
 
     def forward(self, x_BCT):
         return self.product(x_BCT.transpose(1, 2)).transpose(1, 2)
-
-
-def _int8(model):
-    with warnings.catch_warnings():  # PyTorch is moving this to another package
-        warnings.simplefilter("ignore")
-        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, torch.qint8)

@@ -1,28 +1,20 @@
 """How many servers a day of calls needs: a rule that watches the time in the queue.
 
-The article: "your speech recognition application should be able to auto-scale". Calls arrive as
-a Poisson process whose rate follows the hour (simulated by thinning, Lewis and Shedler 1979):
+Calls arrive as a Poisson process whose rate follows the hour (thinning: Lewis and Shedler 1979)
+and last an exponential time; the numbers, and a sudden crowd, are ours, not measured:
 
     rate(h) = base + peak1 e^(-(h - 10.5)^2 / 2 s1^2) + peak2 e^(-(h - 15.5)^2 / 2 s2^2)
 
-two office peaks over a night level, and a sudden crowd on top; the numbers are ours, not
-measured. A call lasts an exponential time. The queue time of a replica follows from its load u
-(M/D/1: Pollaczek and Khinchine, with service time c of a batch):
-
-    wait(u) = c u / (2 (1 - u)) below saturation; beyond, the backlog grows with the excess
-
-The rule is that of Kubernetes' horizontal autoscaler, applied to a series that the server
-exports: wanted = ceil(replicas * queue time / target), at most twice as many at once. New ones
-serve `starts_s` later; until then nothing more is asked for. Queue time falls much faster than
-load, so that the same formula would shrink far too much: down, it goes by one, after `calm_s`
-below the target. Legend: T ticks of the simulation.
-"""
+A replica of load u queues for c u / (2 (1 - u)), with service time c of a batch (M/D/1:
+Pollaczek and Khinchine); beyond 1 the backlog grows with the excess. The rule is that of
+Kubernetes' horizontal autoscaler: wanted = ceil(replicas * queue time / target), at most twice
+as many at once; until new ones serve, `starts_s` later, nothing more is asked for. Queue time
+falls much faster than load: down, it goes by one, after `calm_s` below the target. Legend: T
+ticks."""
 
 from dataclasses import dataclass
 
 import numpy as np
-
-__all__ = ["Day", "Rule", "calls_of_a_day", "open_streams", "queue_time_s", "simulate"]
 
 
 @dataclass(frozen=True)
@@ -78,24 +70,21 @@ def queue_time_s(load, service_s):
 
 
 def simulate(streams, capacity, service_s, rule=None, tick_s=5.0):
-    """A dict of arrays (T,): `replicas` that serve, `queue_s` that a window waits, `load`.
-
+    """Arrays (T,) by name: `replicas` that serve, `queue_s` that a window waits, `load`.
     streams (T,); `capacity` streams fill one replica (load 1), `service_s` is what a batch
-    takes: ValueError unless both are positive. A backlog grows while load exceeds 1.
-    """
+    takes: ValueError unless both are positive."""
     if capacity <= 0 or service_s <= 0:
         raise ValueError(f"capacity={capacity}, service_s={service_s}: both must be positive")
     rule = rule or Rule()
     serving, coming, ready_at, calm_from, backlog_s = rule.fixed or rule.least, 0, 0.0, 0.0, 0.0
-    out = {"replicas": [], "queue_s": [], "load": []}
+    rows = []
     for now, count in zip(np.arange(len(streams)) * tick_s, streams, strict=True):
         if coming and now >= ready_at:
             serving, coming = serving + coming, 0
         load = count / (capacity * serving)
         backlog_s = min(rule.deadline_s, max(0.0, backlog_s + (load - 1) * tick_s))
         queue_s = min(rule.deadline_s, backlog_s + queue_time_s(load, service_s))
-        for name, value in (("replicas", serving), ("queue_s", queue_s), ("load", load)):
-            out[name].append(value)
+        rows.append((serving, queue_s, load))
         if rule.fixed is not None or coming:
             continue
         if queue_s > rule.target_s:
@@ -104,4 +93,5 @@ def simulate(streams, capacity, service_s, rule=None, tick_s=5.0):
             calm_from = now
         elif now - calm_from >= rule.calm_s:
             serving, calm_from = max(rule.least, serving - 1), now
-    return {name: np.array(values) for name, values in out.items()}
+    columns = map(np.array, zip(*rows, strict=True))
+    return dict(zip(("replicas", "queue_s", "load"), columns, strict=True))

@@ -1,10 +1,10 @@
 """The races of serving: variants of the network, chunks, streams that a machine holds, Triton.
 
-    python -m serving.bench_serving            # five minutes, a receipt
+    python -m serving.bench_serving            # ten minutes, a receipt
 
-Streams climb until p95 of the delay that a person feels has missed 300 ms, and are then tried
-at 128 and 512 all the same. Server, workers and generator share the machine. Triton takes the
-place of our worker where it is installed. A part that fails is told; the others count."""
+Crowds grow until p95 of the delay that a person feels has missed 300 ms, and are tried at 128
+and 512 all the same. Server, workers and generator share the machine. What words cost is no
+race's: see `streaming.study_context`. A part that fails is told; the others count."""
 
 import argparse
 import asyncio
@@ -12,10 +12,10 @@ import contextlib
 import functools
 import itertools
 import math
+import statistics
 import time
 
 import digit_speech
-import jiwer
 import psutil
 import torch
 from helpers import bench, check, data, device, receipts
@@ -27,6 +27,7 @@ from .launch import Server, scrape
 from .triton_backend import available
 
 BUDGET_MS, RUNGS, RUNG_S = 300.0, (16, 32, 64, 128, 512), 14.0
+KINDS = {"batched": {}, "two_fronts": {"fronts": 2}, "unbatched": {"max_batch": 1}}
 VARIANTS = "plain", "folded", "linear", "int8"
 
 
@@ -59,22 +60,20 @@ def race(model, rounds=20, where="cpu", beside=()):
     return found, found.ratios[best], best
 
 
-def raced(receipt, rounds, where):
-    """Records the gain, and what each variant brings for itself."""
-    found, gain, best = race(load_model(device=where), rounds, where)
+def raced(receipt, rounds, where, beside=()):
+    """Records the gain, and what each variant brings for itself; of those `beside` that alone,
+    with the time of the first call: last, for torch.compile takes as long as it likes."""
+    model = load_model(device=where)
+    for name in beside:
+        began = time.perf_counter()
+        contestants(model, 8, [name], where)[name]()
+        receipt.record(f"{name}_first_call", time.perf_counter() - began, "s")
+    found, gain, best = race(model, rounds, where, beside)
     print(found, flush=True)
-    receipt.record("optimised_gain", gain, note=f"{best}, by eight", device=where)
-    for name, ratio in found.ratios.items():
-        receipt.record(f"gain_{name.replace(' ', '_')}", ratio)
-
-
-def compiled(receipt, rounds, where):
-    """Records what torch.compile costs and brings; last, for it takes as long as it likes."""
-    model, began = load_model(device=where), time.perf_counter()
-    contestants(model, 8, ["compiled"], where)["compiled"]()
-    receipt.record("compiled_first_call", time.perf_counter() - began, "s")
-    found, _, _ = race(model, rounds, where, ["compiled"])
-    receipt.record("gain_compiled", found.ratios["compiled"])
+    if not beside:
+        receipt.record("optimised_gain", gain, note=f"{best}, by eight", device=where)
+    for name in beside or found.ratios:
+        receipt.record(f"gain_{name.replace(' ', '_')}", found.ratios[name])
 
 
 def talkers(folder, count, seconds, seed=0):
@@ -113,66 +112,83 @@ async def rung(servers, signals, packet_ms=20, limit_s=math.inf):
     return found | {"batch": sum(sizes) / max(1, len(sizes)), "in_budget": in_budget}
 
 
-def served(folder, count, seconds, **options):
-    """What `rung` found on a server of its own with these options, and the word error rate."""
-    signals, texts = talkers(folder, count, seconds)
+def served(folder, seconds, count, **options):
+    """What `rung` found on a server of its own with these options; `texts`: what was heard."""
+    signals, _ = talkers(folder, count, seconds)
     with Server(**options) as server:
         found = asyncio.run(rung([server], signals, limit_s=RUNG_S))
-    heard = [one.text for one in found.pop("heard")]
+    found["texts"] = [one.text for one in found.pop("heard")]
     print(options, found, flush=True)
-    return found | {"wer": 100 * jiwer.wer(texts, heard), "texts": heard}
+    return found
 
 
-def variant_served(name, receipt, folder, seconds, count=8):
-    """Records streams per core, which are also the real-time factor, and word errors."""
-    found = served(folder, count, seconds, variant=name, max_batch=4, spares=0)
+def variant_served(name, receipt, *common):
+    """Records streams per core, which are also the real-time factor."""
+    found = served(*common, 8, variant=name, max_batch=4, spares=0)
     receipt.record(f"served_{name}_streams_per_core", 1 / found["cores_per_stream"], "streams")
-    receipt.record(f"served_{name}_wer", found["wer"], "%")
 
 
 def chunks_swept(receipt, folder, seconds, count=8):
-    """Records what other chunks cost and bring; 100, 160 and 800 ms are usual for Riva."""
+    """Records what other chunks take and cost; 100, 160 and 800 ms are usual for Riva."""
     rows = []
     for chunk_ms in (60, 100, 160, 800):
-        found = served(folder, count, seconds, chunk_ms=chunk_ms, spares=0)
+        found = served(folder, seconds, count, chunk_ms=chunk_ms, spares=0)
         times = found["response_ms"][1], found["felt_ms"][1]
         if math.isfinite(times[1]):
-            rows.append((chunk_ms, *times, 1 / found["cores_per_stream"], found["wer"]))
-    names = ("chunk_ms", "response_p95_ms", "felt_p95_ms", "streams_per_core", "wer")
+            rows.append((chunk_ms, *times, 1 / found["cores_per_stream"]))
+    names = ("chunk_ms", "response_p95_ms", "felt_p95_ms", "streams_per_core")
     receipt.curve("chunks", **dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
-def ladder(name, receipt, folder, seconds, most, fronts=1, **options):
-    """Records the most streams whose p95 of the felt delay keeps the budget, and the curve."""
-    rows, held, failed, servers = [], 0, False, []
-    options = {"max_streams": 1024, "spares": 0} | options
+def shared(stack, fronts=1, **options):
+    """Servers that share a port, which the stack ends."""
+    servers, options = [], {"max_streams": 1024, "spares": 0} | options
+    for _ in range(fronts):
+        servers.append(stack.enter_context(Server("serving.server", "--shared", **options)))
+        options["port"] = servers[0].ports["port"]
+    return servers
+
+
+def crowds(receipt, folder, seconds, most, repeats=3):
+    """Records for each of `KINDS` the largest crowd that kept the budget at p95 each time, and
+    a curve of what `summed` makes of `repeats` crowds of a size; the kinds take turns."""
+    rows, held, failed = {name: [] for name in KINDS}, dict.fromkeys(KINDS, 0), set()
     with contextlib.ExitStack() as stack:
-        for _ in range(fronts):
-            one = stack.enter_context(Server("serving.server", "--shared", **options))
-            servers, options["port"] = [*servers, one], one.ports["port"]
+        servers = {name: shared(stack, **how) for name, how in KINDS.items()}
         for count in (n for n in RUNGS if n <= most):
-            if failed and (count < 128 or "max_batch" in options):  # an end that is known
-                continue
             signals, _ = talkers(folder, count, seconds)
-            found = asyncio.run(rung(servers, signals, packet_ms=60, limit_s=RUNG_S))
-            print(name, found | {"heard": len(found["heard"])}, flush=True)
-            failed = failed or found["felt_ms"][1] > BUDGET_MS
-            held = held if failed else count
-            shares = found["front_per_stream"], found["cores_per_stream"]
-            if math.isinf(shares[1]):
-                print(f"{name}, {count} streams: nothing was answered")
-                continue
-            rows.append((count, 100 * found["in_budget"], *shares))
-    receipt.record(f"{name}_streams_in_budget", held, "streams")
-    names = ("streams", "in_budget_percent", "front_per_stream", "cores_per_stream")
-    receipt.curve(name, **dict(zip(names, zip(*rows, strict=True), strict=True)))
+            past = KINDS.keys() - {"unbatched"} if count >= 128 else set()
+            found = {name: [] for name in KINDS if name in past or name not in failed}
+            for name in [*found] * repeats:
+                go = rung(servers[name], signals, packet_ms=60, limit_s=RUNG_S)
+                found[name].append(asyncio.run(go))
+                print(name, found[name][-1] | {"heard": count}, flush=True)
+            for name, runs in found.items():
+                if max(one["felt_ms"][1] for one in runs) > BUDGET_MS:
+                    failed.add(name)
+                held[name] = held[name] if name in failed else count
+                row = summed(count, runs)
+                rows[name] += [row] if math.isfinite(row[-1]) else []
+    names = ("streams", "in_budget_percent", "in_budget_least", "in_budget_most")
+    names += ("front_per_stream", "cores_per_stream")
+    for name, found in rows.items():
+        receipt.record(f"{name}_streams_in_budget", held[name], "streams")
+        receipt.curve(name, **dict(zip(names, zip(*found, strict=True), strict=True)))
+
+
+def summed(count, runs):
+    """The row of a crowd: medians of its runs, and the ends of the chunks in budget."""
+    shares = [100 * one["in_budget"] for one in runs]
+    keys = "front_per_stream", "cores_per_stream"
+    costs = (statistics.median(one[key] for one in runs) for key in keys)
+    return count, statistics.median(shares), min(shares), max(shares), *costs
 
 
 def behind_triton(receipt, folder, seconds, count=4):
     """Records what streams feel whose network runs in Triton, if they hear the same."""
-    alone = served(folder, count, seconds)["texts"]
+    alone = served(folder, seconds, count)["texts"]
     with Server("serving.triton_backend") as triton:
-        found = served(folder, count, seconds, backend=f"127.0.0.1:{triton.ports['grpc']}")
+        found = served(folder, seconds, count, backend=f"127.0.0.1:{triton.ports['grpc']}")
         series = scrape(f"127.0.0.1:{triton.ports['metrics']}")
     check.that(found["texts"] == alone, "Triton must hear the same")
     kept = "nv_inference_{}_total{{model=quartznet,version=1}}".format
@@ -195,15 +211,13 @@ def main(argv=None):
     parts = {"variants": lambda: raced(receipt, o.rounds, tier.device)}
     if o.most:
         common = receipt, data.fetch("fsdd"), o.seconds
-        rivals = {"batched": {}, "two_fronts": {"fronts": 2}, "unbatched": {"max_batch": 1}}
-        for name, more in rivals.items():
-            parts[name] = functools.partial(ladder, name, *common, o.most, **more)
+        parts["crowds"] = lambda: crowds(*common, o.most)
         parts["chunks"] = lambda: chunks_swept(*common)
         for name in ("folded", "linear", "int8"):
             parts[f"{name} served"] = functools.partial(variant_served, name, *common)
         parts |= {} if available() else {"triton": lambda: behind_triton(*common)}
         parts["compiled served"] = lambda: variant_served("compiled", *common)
-    parts["compiled"] = lambda: compiled(receipt, o.rounds, tier.device)
+    parts["compiled"] = lambda: raced(receipt, o.rounds, tier.device, ["compiled"])
     for name, part in parts.items():
         began = time.perf_counter()
         try:

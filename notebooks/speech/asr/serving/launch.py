@@ -1,7 +1,5 @@
-"""Servers in processes of their own: started, awaited, watched, ended.
-
-`python -m serving.server` and `serving.triton_backend` print one line of JSON with their ports
-when they are ready, and drain on SIGTERM."""
+"""Servers in processes of their own: started, awaited, watched, ended. Each prints one line of
+JSON with its ports when it is ready, and drains on SIGTERM."""
 
 import contextlib
 import json
@@ -16,16 +14,13 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 from streaming import environment
 
-__all__ = ["Server", "scrape", "worker_pids"]
-
 START_S = 120  # for slow machines; whoever dies is noticed at once
 
 
 class Server:
-    """A server process: `with Server(max_batch=1) as server: ... server.address`.
-
-    Options become flags of the command line, behind `flags` as they are. `start()` returns at
-    once, `wait_ready()` when it answers, or RuntimeError. `ports` is what it printed."""
+    """A server process: `with Server(max_batch=1) as server: ... server.address`. Options
+    become flags of the command line, behind `flags` as they are. `start()` returns at once,
+    `wait_ready()` when it answers, or RuntimeError. `ports` is what it printed."""
 
     def __init__(self, module="serving.server", *flags, **options):
         more = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
@@ -86,10 +81,8 @@ class Server:
 
 
 def scrape(address):
-    """{series: value} of the metrics at an address, read by Prometheus's own parser.
-
-    Labels follow the name, as in `asr_request_failure_total{reason=deadline}`.
-    """
+    """{series: value} of the metrics at an address, by Prometheus's own parser; labels follow
+    the name, as in `asr_request_failure_total{reason=deadline}`."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         text, found = answer.read().decode(), {}
     for family in text_string_to_metric_families(text):

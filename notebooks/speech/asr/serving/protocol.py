@@ -1,7 +1,7 @@
-"""What client and server say to each other, and what is refused.
+"""What client and server say to each other, who may, how much, and what is refused.
 
-One WebSocket carries a stream; text messages are JSON, binary ones 16-bit little-endian PCM at
-16 kHz:
+One WebSocket carries a stream; text is JSON, binary messages 16-bit little-endian PCM at 16
+kHz:
 
     client  {"type": "start"}, with "key", "phrases": {"nine": 1.0}; or to go on with a stream,
              "resume": "<stream>", "ack": n
@@ -9,24 +9,28 @@ One WebSocket carries a stream; text messages are JSON, binary ones 16-bit littl
     client  binary sound, in pieces of any size up to a second ...
     server  {"n", "type": "partial" | "final", "text", "start_ms", "to_ms", "heard_ms",
              "response_ms", "queue_ms", "compute_ms", "batch"}      for every chunk
-    client  {"type": "ack", "n": n}                                 at least for each final
-    client  {"type": "end"}
+    client  {"type": "ack", "n": n} at least for each final, and {"type": "end"}
     server  {"n", "type": "done", "samples", "reason"}, and closes once that is acknowledged
     server  {"n", "type": "throttled" | "late", "code", "message"}  where need be
     server  {"type": "error", "code", "message"}, and closes
 
-What has a number `n` is kept until a client acknowledges it, and sent again to one that
-resumes, so that no text is lost in a connection that was already dead. "samples", the number
-heard so far, tells such a client where to go on; "port" is where this very process listens.
-"""
+What has a number `n` is kept until it is acknowledged, and sent again to a client that resumes;
+"samples", heard so far, tells it where to go on, "port" where this very process listens. A file
+of JSON names accounts by the SHA-256 of their keys, so that who reads it can use none:
 
+    {"<sha256 of the key, hex>": {"name": "bank", "streams": 8, "audio_s": 36000}}
+
+`streams` may be open at once, `audio_s` seconds of sound may come in a day (UTC); what is left
+out has no limit. Each front counts by itself."""
+
+import hashlib
+import time
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
-
-__all__ = ["LONGEST_MESSAGE_BYTES", "RATE_HZ", "Later", "Refused", "Start", "parsed", "pcm16"]
+from pydantic import BaseModel, Field, RootModel, StringConstraints, ValidationError
 
 RATE_HZ, LONGEST_MESSAGE_BYTES = 16_000, 32_000
 Phrase = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[a-z' ]{1,64}$")]
@@ -76,3 +80,49 @@ def pcm16(message):
         words = f"{len(message)} bytes: 16-bit samples are wanted, so an even number of bytes"
         raise Refused("bad_audio", f"{words} from 2 to {LONGEST_MESSAGE_BYTES} (one second)")
     return torch.from_numpy(np.frombuffer(message, "<i2").astype(np.float32) / 32768)
+
+
+class Account(BaseModel, extra="forbid"):
+    """One customer: what is allowed, and what was used today."""
+
+    name: str
+    streams: int | None = Field(None, ge=0)
+    audio_s: float | None = Field(None, ge=0)
+    _open: int = 0
+    _day: int = -1
+    _used_s: float = 0.0
+
+    def enter(self):
+        """None; counts a stream, until `leave`. Refused where none, or no sound, is left."""
+        if self.streams is not None and self._open >= self.streams:
+            raise Refused("quota", f"{self.streams} streams of this account are open already")
+        self.spend(0)
+        self._open += 1
+
+    def leave(self):
+        """None; one stream less."""
+        self._open -= 1
+
+    def spend(self, seconds):
+        """None; counts sound. Refused once the day's share is used up."""
+        if self._day != (today := int(time.time() // 86_400)):
+            self._day, self._used_s = today, 0.0
+        if self.audio_s is not None and self._used_s >= self.audio_s:
+            raise Refused("quota", f"this account's {self.audio_s:g} s for today are used up")
+        self._used_s += seconds
+
+
+class Accounts(RootModel[dict[str, Account]]):
+    """The accounts of a file: `Accounts.of("accounts.json").who(key)`."""
+
+    @classmethod
+    def of(cls, path):
+        """The Accounts of a file; ValidationError says what is wrong with it."""
+        return cls.model_validate_json(Path(path).read_text())
+
+    def who(self, key):
+        """The Account of a key; Refused without one. Comparing hashes, time tells nothing."""
+        found = self.root.get(hashlib.sha256(key.encode()).hexdigest())
+        if found is None:
+            raise Refused("no_account", "this key opens no account here")
+        return found

@@ -1,17 +1,14 @@
 """The recogniser as a server: WebSocket streams, dynamic batches, metrics, a graceful end.
 
-The front process holds every stream's state and computes features and text (`service`); the
-network runs in another (`worker`), or behind Triton (`--backend`). SIGTERM drains: those under
-way get `drain_s` seconds to end, then they are ended and answered.
-
-One event loop fills one core. Past that, start more with `--shared` on one port: Linux deals
-the connections out (SO_REUSEPORT). A stream's state lives in one of them, so that each listens
-on a port of its own, too: there a client resumes, and there Prometheus scrapes.
+The front holds every stream's state and computes features and text (`service`); the network
+runs in another process (`worker`), or behind Triton (`--backend`). SIGTERM drains: those under
+way get `drain_s` seconds, then they are ended and answered. One event loop fills one core. Past
+that, start more with `--shared` on one port: Linux deals the connections out (SO_REUSEPORT).
+Each listens on a port of its own, too: there a client resumes, and there Prometheus scrapes.
 
     python -m serving.server --max-batch 16    # prints {"port": ...} when it is ready
     python -m serving.server --beam-width 16 --words sentences.txt    # a word model
-    python -m serving.server --accounts accounts.json --certificate c.pem --private-key k.pem
-"""
+    python -m serving.server --accounts accounts.json --certificate c.pem --private-key k.pem"""
 
 import argparse
 import asyncio
@@ -28,12 +25,9 @@ from quartznet import VARIANTS
 from streaming import StreamOptions, WorkerPool
 from websockets.asyncio.server import serve
 
-from .access import Accounts
-from .protocol import LONGEST_MESSAGE_BYTES
+from .protocol import LONGEST_MESSAGE_BYTES, Accounts
 from .service import WIDTH, Service
 from .session import SessionLimits
-
-__all__ = ["listening", "main", "serving"]
 
 STREAM, LIMITS = ("chunk_ms", "right_ms", "endpoint_ms"), ("ahead_ms", "idle_s", "keep_s")
 KINDS = STREAM, LIMITS, ("max_batch", "max_delay_ms", "max_queue", "deadline_ms")
@@ -90,7 +84,7 @@ def parse(argv):
         ("prior", "", "file of torch.save((mean, deviation))"),
         ("beam_width", 0, f"0: greedy, but {WIDTH} where phrases or words are given"),
         ("words", "", "file of sentences for a word model"),
-        ("accounts", "", "file of keys and quotas; see `access`"),
+        ("accounts", "", "file of keys and quotas; see `protocol`"),
         ("origins", "", "pages that may call, https://a.example,https://b.example"),
         ("certificate", "", "file, for TLS"),
         ("private_key", "", "file, for TLS"),
@@ -99,9 +93,8 @@ def parse(argv):
         ("spares", 1, "workers that wait"),
         *((name, getattr(StreamOptions, name), "see `windows`") for name in STREAM),
         *((name, getattr(SessionLimits, name), "see `session`") for name in LIMITS),
-        ("max_batch", 16, "see `batcher`"),
+        *((name, n, "see `batcher`") for name, n in (("max_batch", 16), ("max_queue", 256))),
         ("max_delay_ms", 2.0, "see `batcher`"),
-        ("max_queue", 256, "see `batcher`"),
         ("deadline_ms", 2000.0, "see `batcher`; a worker that takes half of it is killed"),
     ):
         how = {"type": type(default), "default": default, "help": words}

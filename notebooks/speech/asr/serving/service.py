@@ -2,8 +2,7 @@
 
 /v1/stream    the protocol of `protocol`; web pages get a 403 unless `origins` names theirs
 /metrics      Prometheus's text format, series of `batcher.Metrics`
-/health       200 and "ready"; 503 while draining or without a worker
-"""
+/health       200 and "ready"; 503 while draining or without a worker"""
 
 import asyncio
 import contextlib
@@ -16,11 +15,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from streaming import Batcher, StreamOptions
 from websockets import ConnectionClosed
 
-from .access import Account
-from .protocol import Refused, Start, parsed
-from .session import Displaced, Session, SessionLimits
-
-__all__ = ["Service"]
+from .protocol import Account, Refused, Start, parsed
+from .session import Displaced, Session, SessionLimits, gone
 
 # close codes of RFC 6455, the last one ours
 TRY_LATER, GOING_AWAY, UNSUPPORTED, POLICY, DISPLACED = 1013, 1001, 1003, 1008, 4001
@@ -30,9 +26,7 @@ WIDTH = 16  # of the beam, where phrases or words ask for one
 
 class Service:
     """Everything behind the sockets: the batcher, the sessions, the rules of admission.
-
-    `accounts`: Accounts, None lets all in; `words`: a word model; `width`: the beam's, or 0.
-    """
+    `accounts`: Accounts, None lets all in; `words`: a word model; `width`: the beam's, or 0."""
 
     def __init__(self, infer, options=None, limits=None, max_streams=256, **more):
         for name in ("prior", "accounts", "width", "words", "port"):
@@ -47,7 +41,6 @@ class Service:
 
     def admit(self, start):
         """The Session to serve, a kept one or a new one; Refused with the reason."""
-        self._forget()
         account = self.accounts.who(start.key) if self.accounts else self.anybody
         if start.resume is not None:
             session = self.sessions.get(start.resume)
@@ -60,7 +53,11 @@ class Service:
         if len(self.open) >= self.max_streams or len(self.sessions) >= 2 * self.max_streams:
             raise Refused("full", f"{self.max_streams} streams are the most allowed: try later")
         account.enter()
-        session = Session(self, account, self._decoder(start.phrases))
+        decoder = None  # greedy
+        if self.width or self.words or start.phrases:
+            boost = PhraseBoost(start.phrases) if start.phrases else None
+            decoder = functools.partial(PrefixBeam, self.width or WIDTH, self.words, boost)
+        session = Session(self, account, decoder)
         self.sessions[session.id] = session
         return session
 
@@ -87,7 +84,13 @@ class Service:
     async def connection(self, socket):
         """None; one connection from its first message to its last."""
         try:
-            start = await self._first_message(socket)
+            try:
+                message = await asyncio.wait_for(socket.recv(), self.limits.idle_s)
+            except TimeoutError:
+                raise Refused("bad_start", "no start message came in time") from None
+            except ConnectionClosed as closed:
+                raise gone(closed) from None
+            start = parsed(Start, message, "bad_start")
             session = self.admit(start)
             await self._serve(socket, session, start.ack)
             await socket.close(GOING_AWAY if session.reason == "draining" else 1000)
@@ -101,13 +104,6 @@ class Service:
             await _refuse(socket, "too_slow", "answers were not read in time", TRY_LATER)
         except (ConnectionError, ConnectionClosed):
             pass  # the session waits for its client
-
-    async def _first_message(self, socket):
-        try:
-            message = await asyncio.wait_for(socket.recv(), self.limits.idle_s)
-        except TimeoutError:
-            raise Refused("bad_start", "no start message came in time") from None
-        return parsed(Start, message, "bad_start")
 
     async def _serve(self, socket, session, acked):
         """None; one connection of a session, counted."""
@@ -124,6 +120,7 @@ class Service:
         finally:
             del self.open[connection]
             self.metrics.streams.set(len(self.open))
+            asyncio.get_running_loop().call_later(self.limits.keep_s, self._forget)
 
     async def drain(self, seconds):
         """None; waits for the open streams, then ends them and waits for their answers."""
@@ -135,18 +132,11 @@ class Service:
             for session in self.open.values():
                 session.stop("draining")
 
-    def _decoder(self, phrases):
-        """What makes one stream's beam; None for greedy reading."""
-        if not (self.width or self.words or phrases):
-            return None
-        boost = PhraseBoost(phrases) if phrases else None
-        return functools.partial(PrefixBeam, self.width or WIDTH, self.words, boost)
-
     def _forget(self):
         """Drops streams whose client has been away for too long."""
         now = time.monotonic()
         for session in list(self.sessions.values()):
-            if session.left_at is not None and now - session.left_at > self.limits.keep_s:
+            if session.left_at is not None and now - session.left_at >= self.limits.keep_s:
                 self._drop(session)
 
     def _drop(self, session):

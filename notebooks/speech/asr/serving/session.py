@@ -2,9 +2,8 @@
 
 Sound may run ahead of real time by `ahead_ms`; then the server says so once and stops reading,
 so that TCP slows the client down and nobody else. A client that vanishes may resume within
-`keep_s`. It may do so while its old connection still seems open, for a network that dies sends
-no farewell: whoever knows the stream's name displaces the connection that was there.
-"""
+`keep_s`, also while its old connection still seems open, for a network that dies sends no
+farewell: whoever knows the stream's name displaces the connection that was there."""
 
 import asyncio
 import contextlib
@@ -12,15 +11,13 @@ import json
 import secrets
 import time
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from streaming import DeadlineMissed, QueueFull, StreamState, WorkerFailed
 from websockets import ConnectionClosed
 
 from .protocol import RATE_HZ, Later, Refused, parsed, pcm16
-
-__all__ = ["Displaced", "Session", "SessionLimits"]
 
 # close codes of RFC 6455: a broken frame, text that is no UTF-8, too long a message
 BROKEN, TIMES = {1002, 1007, 1009}, ("response_ms", "queue_ms", "compute_ms")
@@ -42,14 +39,19 @@ class Displaced(ConnectionError):
     """The client has come back on another connection, and this one is of no use."""
 
 
-class Session:
-    """The state of one stream across its connections.
+def gone(closed):
+    """What a closed connection means: Refused after a frame that no client may send, else
+    ConnectionError."""
+    if closed.sent and closed.sent.code in BROKEN and not closed.rcvd_then_sent:
+        return Refused("bad_frame", "a frame that no WebSocket client may send")
+    return ConnectionError("the client went away")
 
-    `attach(socket, acked)` serves one connection until the stream is done; it raises
-    ConnectionError where the client went away, who may come back, Displaced where it has. A
-    window that fails is taken as silence, and the client is told. Once the `account` has no
-    sound left, the stream ends, and what was heard is answered.
-    """
+
+class Session:
+    """The state of one stream across its connections. `attach(socket, acked)` serves one
+    connection until the stream is done; it raises ConnectionError where the client went away,
+    who may come back, Displaced where it has. A window that fails is taken as silence, and the
+    client is told."""
 
     def __init__(self, service, account, decoder=None):
         self.id, self.service, self.account = secrets.token_urlsafe(12), service, account
@@ -97,10 +99,7 @@ class Session:
                 for task in done:
                     task.result()  # raises what ended it
             except ConnectionClosed as closed:
-                if closed.sent is not None and closed.sent.code in BROKEN:
-                    words = "a frame that no WebSocket client may send"
-                    raise Refused("bad_frame", words) from None
-                raise ConnectionError("the client went away") from None
+                raise gone(closed) from None
             finally:
                 for task in both:
                     task.cancel()
@@ -211,7 +210,7 @@ class Session:
 
     def _put(self, events, extra=None):
         for event in events:
-            told = asdict(event)
+            told = event._asdict()
             self._tell({"type": told.pop("kind")} | told | (extra or {}))
 
     def _tell(self, message):

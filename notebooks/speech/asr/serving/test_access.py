@@ -10,11 +10,10 @@ import websockets
 from pydantic import ValidationError
 from streaming import transcribe
 
-from . import access
-from .access import Accounts
+from . import protocol
 from .clients import speak
 from .launch import scrape
-from .protocol import Refused
+from .protocol import Accounts, Refused
 from .server import listening
 from .session import SessionLimits
 from .test_server import LIMITS, run, serving, sound, until
@@ -74,8 +73,8 @@ def test_tomorrow_the_share_is_new(monkeypatch):
     account.spend(1.0)
     with pytest.raises(Refused, match="used up"):
         account.spend(0.1)
-    now = access.time.time()
-    monkeypatch.setattr(access.time, "time", lambda: now + 86_400)
+    now = protocol.time.time()
+    monkeypatch.setattr(protocol.time, "time", lambda: now + 86_400)
     account.spend(0.1)
 
 

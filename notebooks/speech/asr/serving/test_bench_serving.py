@@ -45,34 +45,94 @@ def test_speech_that_was_never_answered_makes_no_stream_cheaper(monkeypatch):
     assert found["cores_per_stream"] == math.inf and found["in_budget"] == 0
 
 
-def test_a_rung_without_an_answer_has_no_cost_in_the_curve(monkeypatch, capsys):
-    costs = {16: 0.5, 128: math.inf}
+class Asleep:
+    """A server that need not start."""
 
-    async def rung(servers, signals, **options):
-        cost, felt = costs[len(signals)], (1.0, 1e9, 1e9)
-        found = {"front_per_stream": cost, "cores_per_stream": cost, "felt_ms": felt}
-        return found | {"in_budget": 0.5, "heard": []}
+    told = []  # the options of each
 
-    class Server:
-        ports = {"port": 1}
+    def __init__(self, *words, **options):
+        self.told.append(options)
+        self.options, self.ports = options, {"port": 7}
 
-        def __init__(self, *words, **options):
-            pass
+    __enter__ = lambda self: self  # noqa: E731
+    __exit__ = lambda self, *error: None  # noqa: E731
 
-        __enter__ = lambda self: self  # noqa: E731
-        __exit__ = lambda self, *error: None  # noqa: E731
 
-    kept = {}
+@pytest.fixture
+def crowded(monkeypatch):
+    """(kept, order) of `crowds` for rungs of known delays, costs and shares in budget."""
+    kept, order, told = {}, [], []
+
+    async def rung(servers, signals, packet_ms, limit_s):
+        count, options = len(signals), servers[0].options
+        one_by_one = "max_batch" in options
+        kind = "unbatched" if one_by_one else "two_fronts" if len(servers) > 1 else "batched"
+        turn = order.count((kind, count))
+        order.append((kind, count))
+        late = count > (16 if one_by_one else 64) or (kind, count, turn) == ("batched", 32, 1)
+        share = {"batched": 0.5, "two_fronts": 0.75, "unbatched": 0.25}[kind] + turn / 1000
+        cost = math.inf if count == 512 else 0.1 * count + turn
+        found = {"front_per_stream": cost / 2, "cores_per_stream": cost, "heard": []}
+        return found | {"in_budget": share, "felt_ms": (1.0, 301.0 if late else 300.0, 1e9)}
+
     receipt = SimpleNamespace(
         record=lambda name, value, unit: kept.update({name: value}),
         curve=lambda name, **columns: kept.update({name: columns}),
     )
+    monkeypatch.setattr(Asleep, "told", told)
     monkeypatch.setattr(bench_serving, "rung", rung)
-    monkeypatch.setattr(bench_serving, "Server", Server)
+    monkeypatch.setattr(bench_serving, "Server", Asleep)
     monkeypatch.setattr(bench_serving, "talkers", lambda folder, count, s: ([0] * count, []))
-    bench_serving.ladder("batched", receipt, "folder", 3, 128)
-    assert kept["batched"]["streams"] == (16,) and kept["batched_streams_in_budget"] == 0
-    assert "128 streams: nothing was answered" in capsys.readouterr().out
+    bench_serving.crowds(receipt, "folder", 3, 512)
+    return kept, order, told
+
+
+def test_kinds_of_servers_take_turns_and_meet_the_same_crowds(crowded):
+    kept, order, told = crowded
+    kinds = ["batched", "two_fronts", "unbatched"]
+    assert order[:9] == [(kind, 16) for kind in kinds] * 3
+    assert order[9:18] == [(kind, 32) for kind in kinds] * 3
+    # past its end a kind is left out, until the crowds of 128 and 512, which show how it fails
+    assert order[18:] == [(k, n) for n in (64, 128, 512) for k in kinds[:2] * 3 if (k, n) != (
+        "batched", 64)]  # fmt: skip
+    assert [one.get("max_batch") for one in told] == [None, None, None, 1]
+    assert told[2]["port"] == 7 and all(one["spares"] == 0 for one in told)
+
+
+def test_one_repeat_past_the_budget_ends_a_kind_s_crowds(crowded):
+    kept, _, _ = crowded
+    names = [f"{kind}_streams_in_budget" for kind in ("batched", "two_fronts", "unbatched")]
+    assert [kept[name] for name in names] == [16, 64, 16]
+
+
+def test_a_row_has_the_median_and_the_ends_of_its_repeats_and_no_cost_without_answers(crowded):
+    kept, _, _ = crowded
+    rows = kept["two_fronts"]
+    assert rows["streams"] == (16, 32, 64, 128), "of 512 nothing was answered"
+    ends = [rows[f"in_budget_{end}"][0] for end in ("least", "percent", "most")]
+    assert ends == pytest.approx([75.0, 75.1, 75.2])
+    assert rows["cores_per_stream"][0] == pytest.approx(1.6 + 1)
+    assert rows["front_per_stream"][0] == pytest.approx((1.6 + 1) / 2)
+
+
+def test_chunks_are_swept_by_what_a_stream_takes_and_costs(monkeypatch):
+    kept, asked = {}, []
+
+    def served(folder, seconds, count, **options):
+        asked.append((folder, seconds, count, options))
+        felt = math.inf if options["chunk_ms"] == 100 else 5.0
+        of = {"response_ms": (1.0, 2.0, 3.0), "felt_ms": (4.0, felt, 6.0)}
+        return of | {"cores_per_stream": 0.25}
+
+    receipt = SimpleNamespace(curve=lambda name, **columns: kept.update({name: columns}))
+    monkeypatch.setattr(bench_serving, "served", served)
+    bench_serving.chunks_swept(receipt, "folder", 3)
+    assert asked[1] == ("folder", 3, 8, {"chunk_ms": 100, "spares": 0})
+    wanted = {"chunk_ms": (60, 160, 800), "response_p95_ms": (2.0,) * 3}
+    assert kept["chunks"] == wanted | {
+        "felt_p95_ms": (5.0,) * 3,
+        "streams_per_core": (4.0,) * 3,
+    }
 
 
 SECONDS = {"one by one": 12.0, "plain": 6.0, "folded": 4.0, "linear": 3.0, "int8": 2.0}
@@ -122,3 +182,15 @@ def test_the_gain_and_each_variant_s_own_are_recorded(known, monkeypatch):
     bench_serving.raced(receipt, 6, "cpu")
     wanted = {"optimised_gain": 6, "gain_int8": 6, "gain_plain": 2, "gain_one_by_one": 1}
     assert {name: kept[name].median for name in wanted} == wanted
+    assert len(kept) == 1 + 5
+
+
+def test_what_takes_long_to_begin_is_recorded_alone_with_its_first_call(known, monkeypatch):
+    kept = {}
+    receipt = SimpleNamespace(
+        record=lambda name, value, *unit, **more: kept.update({name: value})
+    )
+    monkeypatch.setattr(bench_serving, "load_model", lambda device: known)
+    bench_serving.raced(receipt, 6, "cpu", ["compiled"])
+    assert set(kept) == {"compiled_first_call", "gain_compiled"}
+    assert kept["gain_compiled"].median == 12 and 0 < kept["compiled_first_call"] < 10

@@ -174,23 +174,53 @@ def test_garbage_is_refused_in_words_and_counted(address, messages, code):
     assert scrape(address)[series] == before + 1
 
 
-@pytest.mark.parametrize("wrong, close", [(b"\0" * 1_000_000, 1009), ("\xff", 1007)])
-def test_a_frame_that_nobody_may_send_ends_the_connection(loud_model, wrong, close):
-    async def go(address):
-        async with websockets.connect(f"ws://{address}/v1/stream") as socket:
-            await socket.send(START)
-            await socket.recv()
-            as_text = None if close == 1009 else True
-            wrong_bytes = wrong if close == 1009 else wrong.encode("latin-1")
-            with contextlib.suppress(websockets.ConnectionClosed):
-                await socket.send(wrong_bytes, text=as_text)
-                await socket.recv()
-            asked = "asr_streams_refused_total{reason=bad_frame}"
-            await until(lambda: scrape(address).get(asked) == 1, "it was not counted")
-        return socket.close_code
+FRAMES = {  # what no client may send, masked by zeros where it is, and how it is closed
+    "no mask": (b"\x81\x02hi", 1002),
+    "reserved bit": (b"\xc1\x80" + bytes(4), 1002),
+    "unknown opcode": (b"\x83\x80" + bytes(4), 1002),
+    "long control frame": (b"\x89\xfe\x00\x7e" + bytes(4 + 126), 1002),
+    "text that is none": (b"\x81\x81" + bytes(4) + b"\xff", 1007),
+    "endless": (b"\x82\xff" + (2**62).to_bytes(8, "big") + bytes(4), 1009),
+}
 
-    with serving(loud_model) as (address, _):
-        assert run(go(address)) == close
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("frame, close", FRAMES.values(), ids=FRAMES)
+def test_a_frame_that_nobody_may_send_is_counted_and_ends_the_connection(
+    address, frame, close, started
+):
+    series, hello = "asr_streams_refused_total{reason=bad_frame}", "GET /v1/stream HTTP/1.1\r\n"
+    hello += f"Host: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    hello += f"Sec-WebSocket-Key: {'A' * 22}==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+
+    async def go():
+        reader, writer = await asyncio.open_connection(*address.split(":"))
+        writer.write(hello.encode())
+        await reader.readuntil(b"\r\n\r\n")
+        if started:
+            writer.write(bytes([0x81, 0x80 + len(START)]) + bytes(4) + START.encode())
+            await reader.readuntil(b"}")
+        writer.write(frame)
+        answer = await reader.read()  # to its end: who was closed has no more to say
+        writer.close()
+        await until(lambda: scrape(address).get(series) == before + 1, "it was not counted")
+        return int.from_bytes(answer[answer.rindex(b"\x88") + 2 :][:2], "big")
+
+    before = scrape(address).get(series, 0)
+    assert run(go()) == close
+
+
+def test_a_client_that_leaves_before_its_first_message_is_no_garbage(address):
+    async def go(code):
+        async with websockets.connect(f"ws://{address}/v1/stream") as socket:
+            await socket.close(code)
+
+    before = scrape(address)
+    run(go(1000)), run(go(1002))  # the second says that we sent it a frame that it cannot read
+    run(speak(address, sound(0.1)))
+    for name, count in scrape(address).items():
+        if name.startswith("asr_streams_refused_total"):
+            assert count == before.get(name, 0), name
 
 
 def test_a_client_that_stops_gets_its_text_after_a_while(loud_model):

@@ -13,8 +13,7 @@ import websockets
 from ctc import PhraseBoost, PrefixBeam, WordNGram
 from streaming import WorkerFailed, computed, transcribe
 
-from .clients import as_pcm16, load, percentiles, speak
-from .faults import returns
+from .clients import as_pcm16, load, percentiles, returns, speak
 from .launch import scrape
 from .service import Service
 from .session import Session, SessionLimits
@@ -103,6 +102,18 @@ def test_a_client_that_stays_away_too_long_is_forgotten(loud_model):
 
     with serving(loud_model, SessionLimits(keep_s=0.1)) as (address, _):
         assert run(go(address)).notices[0]["code"] == "unknown_stream"
+
+
+def test_a_client_that_left_is_forgotten_in_time_though_nobody_new_comes(loud_model):
+    async def go(address, service):
+        await speak(address, sound(1.0), stop_after_s=0.2)
+        (session,) = service.sessions.values()
+        await until(lambda: session.left_at is not None, "the loss was not noticed")
+        await until(lambda: not service.sessions, "the stream is kept for ever")
+        return time.monotonic() - session.left_at
+
+    with serving(loud_model, SessionLimits(keep_s=0.5)) as (address, service):
+        assert 0.5 <= run(go(address, service)) < 5, "not before its time, and soon after"
 
 
 def test_streams_left_behind_are_bounded(loud_model):

@@ -1,17 +1,16 @@
 """The network behind a real Triton, and the backend that asks it over KServe v2.
 
 The article's models are "served using the NVIDIA Triton Inference Server". Past one machine,
-the fronts keep the streams and Triton keeps the networks. Clients notice nothing.
+the fronts keep the streams and Triton keeps the networks; clients notice nothing. The model
+`quartznet` takes `features` (64, T) float32 and `frames` (1) int64 and gives `log_probs` (S,
+29), each with a batch axis before; Triton's batcher joins requests of one shape, so the front
+pads.
 
     python -m serving.triton_backend    # prints its three ports when ready
-    python -m serving.server --backend 127.0.0.1:8001    # the port of gRPC
-
-The model `quartznet` has inputs `features` (64, T) float32 and `frames` (1) int64, and the
-output `log_probs` (S, 29) float32, each with a batch axis before. Triton's batcher joins
-requests of one shape; the front pads to a common length, so that all have one.
-"""
+    python -m serving.server --backend 127.0.0.1:8001    # the port of gRPC"""
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -23,8 +22,6 @@ from importlib.util import find_spec
 import numpy as np
 from quartznet import BLANK, MELS
 from streaming import StreamOptions, WorkerFailed, computed, warmed
-
-__all__ = ["MODEL", "TritonBackend", "available", "main"]
 
 MODEL, PORTS = "quartznet", ("http", "grpc", "metrics")
 DLPACK = {
@@ -40,13 +37,9 @@ def available():
 
 
 class TritonBackend:
-    """`infer(batch_BFT, frames_B)` over gRPC, as `WorkerPool.infer` does it by a pipe.
-
-    >>> with TritonBackend("127.0.0.1:8001") as backend:
-    ...     answer_BSV = backend.infer(np.zeros((2, 64, 84), np.float32))
-
-    Raises WorkerFailed where Triton refuses or does not answer within `seconds`.
-    """
+    """`infer(batch_BFT, frames_B)` over gRPC, as `WorkerPool.infer` does it by a pipe: `with
+    TritonBackend("127.0.0.1:8001") as backend: ...`. Raises WorkerFailed where Triton refuses
+    or does not answer within `seconds`."""
 
     def __init__(self, address, seconds=5.0):
         from tritonclient import grpc
@@ -85,8 +78,6 @@ class TritonBackend:
 def main(argv=None):
     """Serves until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    for name in PORTS:
-        parser.add_argument(f"--{name}", type=int, default=0, help="a port; 0: a free one")
     for name, value in (("variant", "folded"), ("checkpoint", ""), ("device", "cpu")):
         parser.add_argument(f"--{name}", default=value)
     for name, value in (("max-batch", 16), ("max-delay-us", 2000)):
@@ -97,16 +88,13 @@ def main(argv=None):
     library = sysconfig.get_config_var("LIBDIR")  # Triton's Python stub needs our libpython
     paths = [library, os.environ.get("LD_LIBRARY_PATH", "")]
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, paths))
-    ports = {name: getattr(o, name) or _free_port() for name in PORTS}
+    with contextlib.ExitStack() as held:  # all at once, so that no two are one
+        free = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in PORTS]
+        ports = {name: one.getsockname()[1] for name, one in zip(PORTS, free, strict=True)}
     with _bound(o, ports) as triton:
         triton.run()
         print(json.dumps(ports), flush=True)
         stop.wait()
-
-
-def _free_port():
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return held.getsockname()[1]
 
 
 def _bound(o, ports):
@@ -147,11 +135,9 @@ def _bound(o, ports):
 
 
 def _mend_arrays():
-    """Lets Triton's Python stub exchange arrays through DLPack where NumPy is 2 or later.
-
-    The stub of pytriton 0.7.0 was built for NumPy 1. NumPy 2 moved the field of an element's
-    size, and the stub reads 0 there: inputs repeat their first element, outputs are empty.
-    """
+    """Lets Triton's Python stub exchange arrays through DLPack where NumPy is 2 or later: that
+    of pytriton 0.7.0 was built for NumPy 1, whose field of an element's size has moved, and the
+    stub reads 0 there (inputs repeat their first element, outputs are empty)."""
     from pytriton.models.model import Model
 
     made = Model.get_proxy_model_files

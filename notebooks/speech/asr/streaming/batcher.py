@@ -1,28 +1,20 @@
 """Windows of many streams, gathered into batches for one network.
 
-Triton's dynamic batcher works by the same two numbers: a batch leaves when it holds `max_batch`
-windows, or when its oldest has waited `max_delay_ms`. While the network is busy the queue fills
-by itself, so that batches grow with load and a lone stream hardly waits.
+By Triton's two numbers: a batch leaves when it holds `max_batch` windows, or when its oldest
+has waited `max_delay_ms`. While the network is busy the queue fills by itself, so that batches
+grow with load and a lone stream hardly waits. The names of the metrics follow Triton's, with
+`asr_` in place of `nv_inference_`.
 
-A window costs a + b n in a batch of n: a per call, b each. One at a time, the network can do
-1 / (a + b) windows per second, in large batches up to 1 / b. The names of the metrics follow
-Triton's, with `asr_` in place of `nv_inference_`.
-
-Legend: B batch, F mel bands, T frames.
-"""
+Legend: B batch, F mel bands, T frames."""
 
 import asyncio
 import contextlib
 import time
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections import namedtuple
 
-import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from .windows import as_batch
-
-__all__ = ["Answer", "Batcher", "DeadlineMissed", "Metrics", "QueueFull", "WorkerFailed"]
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -40,14 +32,10 @@ class WorkerFailed(RuntimeError):
     """The network did not answer for this batch; the message says why."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Log-probabilities (S, V) of one window, and where its time went."""
-
-    log_probs_SV: np.ndarray
-    queue_s: float
-    compute_s: float
-    batch: int
+# log-probabilities (S, V) of one window, and where its time went
+Answer = namedtuple("Answer", "log_probs_SV queue_s compute_s batch")
+# features (F, T), when they came in the loop's time (time.monotonic()), who waits
+_Item = namedtuple("_Item", "features_FT came future")
 
 
 class Metrics:
@@ -77,14 +65,11 @@ class Metrics:
 
 
 class Batcher:
-    """The queue and the loop: `answer = await batcher.submit(features_FT)`.
-
-    `infer(batch_BFT, frames_B)` is a blocking function of NumPy arrays; it runs in a thread.
-    `submit` raises QueueFull beyond `max_queue`, DeadlineMissed for a window that has no answer
-    within `deadline_ms`, wherever it hangs, and WorkerFailed where the network failed on this
-    window; the windows beside it are computed again one by one, so that none suffers for
-    another.
-    """
+    """The queue and the loop: `answer = await batcher.submit(features_FT)`. `infer(batch_BFT,
+    frames_B)` is a blocking function of NumPy arrays; it runs in a thread. `submit` raises
+    QueueFull beyond `max_queue`, DeadlineMissed for a window without an answer within
+    `deadline_ms`, wherever it hangs, and WorkerFailed where the network failed on this window;
+    those beside it are computed again one by one."""
 
     def __init__(
         self, infer, max_batch=16, max_delay_ms=2.0, max_queue=256, deadline_ms=2000, pad_to=0
@@ -154,7 +139,10 @@ class Batcher:
                 await self._compute([item])
             return None
         took = time.monotonic() - began
-        self._count(items, began, took)
+        m = self.metrics
+        m.success.inc(len(items)), m.count.inc(len(items)), m.exec_count.inc()
+        m.compute_us.inc(took * 1e6), m.batch_size.observe(len(items))
+        m.queue_us.inc(sum(began - item.came for item in items) * 1e6)
         for item, found_SV in zip(items, found_BSV, strict=True):
             steps = -(-item.features_FT.shape[1] // 2)
             if not item.future.done():
@@ -162,19 +150,7 @@ class Batcher:
                 item.future.set_result(answer)
         return None
 
-    def _count(self, items, began, took):
-        m = self.metrics
-        m.success.inc(len(items)), m.count.inc(len(items)), m.exec_count.inc()
-        m.compute_us.inc(took * 1e6), m.batch_size.observe(len(items))
-        m.queue_us.inc(sum(began - item.came for item in items) * 1e6)
-
     def _fail(self, item, error, reason):
         self.metrics.failure.labels(reason).inc()
         if not item.future.done():
             item.future.set_exception(error)
-
-
-class _Item(NamedTuple):
-    features_FT: np.ndarray
-    came: float  # in the loop's time, which is time.monotonic()
-    future: asyncio.Future

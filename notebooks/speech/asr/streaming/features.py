@@ -1,23 +1,19 @@
 """Features of a sound that has not ended, normalised by what was heard so far.
 
-Offline, each mel band has mean 0 and deviation 1 over the whole utterance. A live stream
-cannot know these; three stand-ins, for frame S_ft and all frames u heard by now:
+Offline, each mel band has mean 0 and deviation 1 over the whole utterance. A live stream cannot
+know these; two stand-ins, for frame S_ft and all frames u heard by now:
 
     window     mean and deviation over the window itself, as NeMo's buffered streaming does
     running    mean_f = (k m_f + sum_u S_fu) / (k + n), n frames heard, k imagined
                var_f = (k (v_f + (m_f - mean_f)^2) + sum_u (S_fu - mean_f)^2) / (k + n - 1)
-    given      a mean and deviation fixed beforehand: the limit of large k
 
 `running` is ours: the exact pooled moments of the frames and of k imagined ones with mean m and
 variance v, so that the first syllable is not judged by itself alone.
 
-Legend: F mel bands, T frames of 10 ms, N samples at 16 kHz.
-"""
+Legend: F mel bands, T frames of 10 ms, N samples at 16 kHz."""
 
 import torch
 from quartznet import DEVIATION_GUARD, HOP, MELS, log_mel
-
-__all__ = ["FeatureStream", "RunningNormaliser", "prior_of"]
 
 LEAD_FRAMES = 2  # a frame hears 161 samples before its place, pre-emphasis included
 
@@ -29,10 +25,8 @@ class FeatureStream:
     >>> [stream.push(torch.zeros(n)).shape[1] for n in (100, 100, 400)]
     [0, 1, 2]
 
-    `push` takes float32 samples (N,) in [-1, 1] and returns the frames (F, T) that became
-    complete: up to rounding those of the whole signal, however it is cut. Holds at most 480
-    samples between calls.
-    """
+    `push` takes float32 samples (N,) and returns the frames (F, T) that became complete: up to
+    rounding those of the whole signal, however it is cut."""
 
     def __init__(self):
         self.rest_N, self.frames = torch.zeros(0), 0
@@ -58,8 +52,7 @@ class RunningNormaliser:
     2.0
 
     `prior` is what `prior_of` gives; without one, weight is 0. `apply` gives (S - mean) /
-    (deviation + 1e-5) with N - 1 in the variance, as offline. Sums are float64.
-    """
+    (deviation + 1e-5) with N - 1 in the variance, as offline. Sums are float64."""
 
     def __init__(self, prior=None, weight=100.0):
         if prior is not None and weight < 0:

@@ -1,7 +1,4 @@
-"""One round of windows as a GPU would run it, the naive way, and a broken one.
-
-`make predict` counts them without a GPU, at the sizes of each tier.
-"""
+"""One round of windows as a GPU would run it, the naive way, and a broken one."""
 
 import numpy as np
 import torch
@@ -15,7 +12,7 @@ METRICS = {"response_mean_ms": ("response", None)}  # the network's part of it
 
 def ours(sizes, device):
     """A window of each stream, all in one batch: up, through the network, down"""
-    model, windows = _ready(sizes["crowd"], device)
+    model, windows = _ready(sizes["streams"], device)
     return lambda: computed(model, *as_batch(windows))
 
 
@@ -27,13 +24,13 @@ def response(sizes, device):
 
 def naive(sizes, device):
     """A window of each stream, one after the other"""
-    model, windows = _ready(sizes["crowd"], device)
+    model, windows = _ready(sizes["streams"], device)
     return lambda: np.concatenate([computed(model, *as_batch([window])) for window in windows])
 
 
 def broken(sizes, device):
     """All in one batch, but each stream's answer is fetched on its own"""
-    model, windows = _ready(sizes["crowd"], device)
+    model, windows = _ready(sizes["streams"], device)
 
     @torch.inference_mode()
     def answer():

@@ -5,17 +5,13 @@ behind it, and only the steps of the chunk itself are kept:
 
     ... |---- left L ----|== chunk C ==|- right R -|        delay = C + R + response
 
-The right context must be spoken before the chunk can be read, so that the delay that a person
-feels is chunk + right context + response, of which the article's number is the last term. A
-left context as long as half the network's receptive field makes the left edge exact; the right
-edge is a choice between delay and word errors. CTC's collapse goes on across the join, since
-the last id is carried along, so that no letter is doubled or lost.
+The right context must be spoken before the chunk can be read, so that a person waits for chunk
++ right context + response, of which the article's number is the last term. CTC's collapse goes
+on across the join, since the last id is carried along: no letter is doubled or lost. Other than
+in the usual buffered decoding, features are computed once and normalised by running moments.
 
-We differ from the usual buffered decoding in two ways: features are computed once, not for each
-window again, and normalised by running moments, see `features`.
-
-Legend: F mel bands, T frames of 10 ms, S output steps of 20 ms, V letters and blank, N samples.
-"""
+Legend: F mel bands, T frames of 10 ms, S output steps of 20 ms, V letters and blank, N
+samples."""
 
 import torch
 from ctc import collapse
@@ -23,8 +19,6 @@ from quartznet import BLANK, HOP, SAMPLE_RATE_HZ, VOCABULARY
 
 from .features import FeatureStream, RunningNormaliser
 from .windows import FRAME_MS, FRAMES_PER_STEP, Event, StreamOptions, Window, as_batch, computed
-
-__all__ = ["StreamState", "events_of", "run_windows", "transcribe"]
 
 LONGEST_PUSH_S = 60  # of audio in one call: more is an error, or an attack
 
@@ -37,16 +31,13 @@ class StreamState:
     >>> window.features_FT.shape, window.to_ms, window.heard_ms
     (torch.Size([64, 24]), 60, 240)
 
-    `push` takes float32 samples at 16 kHz, any number, however they are cut. `next_window`
-    gives a Window or None while sound is missing; after `end()` the rest comes with the context
-    there is. `accept(log_probs)` takes the network's output (S, V) for the oldest window not
-    yet answered and gives Events: one partial, and a final one where an utterance ended.
-    `decoder` makes a search, such as `lambda: ctc.PrefixBeam(...)`; None is greedy. `prior` is
-    what `prior_of` gives.
-
-    Raises ValueError for integers, other shapes, more than a minute at once or non-finite
-    samples (the state is then as before), and for answers of another size or nobody's.
-    """
+    `push` takes float32 samples at 16 kHz, however they are cut. `next_window` gives a Window,
+    or None while sound is missing; after `end()` the rest comes with the context there is.
+    `accept` takes the network's output (S, V) for the oldest window not yet answered and gives
+    Events: one partial, and a final one where an utterance ended. `decoder` makes a search,
+    such as `lambda: ctc.PrefixBeam(...)`; None is greedy. Raises ValueError for integers, other
+    shapes, more than a minute at once or non-finite samples (the state is then as before), and
+    for answers of another size or nobody's."""
 
     def __init__(self, options=None, prior=None, decoder=None):
         self.options, self.decoder = options or StreamOptions(), decoder
@@ -60,7 +51,13 @@ class StreamState:
 
     def push(self, signal_N):
         """None; keeps the samples until a window needs them."""
-        _check_signal(signal_N)
+        if not isinstance(signal_N, torch.Tensor) or not signal_N.is_floating_point():
+            raise ValueError("samples must be a float tensor (N,) in [-1, 1] at 16 kHz")
+        if signal_N.ndim != 1 or len(signal_N) > LONGEST_PUSH_S * SAMPLE_RATE_HZ:
+            need = f"one axis, at most {LONGEST_PUSH_S} s at once: memory is not one client's"
+            raise ValueError(f"samples of shape {tuple(signal_N.shape)}: {need}")
+        if not signal_N.sum().isfinite():  # one pass; finite samples cannot overflow
+            raise ValueError("samples hold NaN or infinity: one would spoil all later frames")
         if self.ended:
             raise ValueError("samples came after end(): open a new stream for new sound")
         self.waiting_N.append(signal_N)
@@ -84,18 +81,17 @@ class StreamState:
     def next_window(self):
         """The next Window, or None."""
         o, total = self.options, self.samples // HOP
-        chunk, right = o.chunk_ms // FRAME_MS, _frames(o.right_ms)
+        chunk, right = o.chunk_ms // FRAME_MS, o.right_ms and o.right_ms // FRAME_MS
         if self.ended:
             if self.next_frame >= total:
                 return None
         elif right is None or total < self.next_frame + chunk + right:
             return None
-        begin, stop = self.next_frame, total
-        if right is not None:
-            stop = min(begin + chunk, total)
+        begin = self.next_frame
+        stop = total if right is None else min(begin + chunk, total)
         end = total if right is None else min(stop + right, total)
         self._read(end)
-        left = _frames(o.left_ms)
+        left = o.left_ms and o.left_ms // FRAME_MS  # None: all there is
         first = 0 if left is None else max(0, begin - left)
         features_FT = self.ring_FT[:, first - self.ring_start : end - self.ring_start]
         self.next_frame, kept = stop, 0 if left is None else max(0, stop - left)
@@ -180,11 +176,8 @@ class StreamState:
 
 
 def run_windows(model, windows):
-    """The log-probabilities (S, V) of each Window, computed as one batch by the model.
-
-    Windows of unlike length (a stream's first and last) are padded and masked, so that company
-    changes nothing.
-    """
+    """The log-probabilities (S, V) of each Window, computed as one batch, in which windows of
+    unlike length are padded and masked, so that company changes nothing."""
     found_BSV = computed(model, *as_batch([window.features_FT.numpy() for window in windows]))
     rows = zip(found_BSV, windows, strict=True)
     return [torch.from_numpy(row_SV[: window.steps]) for row_SV, window in rows]
@@ -211,17 +204,3 @@ def transcribe(model, signals, options=None, prior=None, decoder=None):
     found = events_of(model, signals, options, prior, decoder)
     finals = ([one.text for one in events if one.kind == "final"] for events in found)
     return [" ".join(" ".join(texts).split()) for texts in finals]
-
-
-def _frames(ms):
-    return None if ms is None else ms // FRAME_MS
-
-
-def _check_signal(signal_N):
-    if not isinstance(signal_N, torch.Tensor) or not signal_N.is_floating_point():
-        raise ValueError("samples must be a float tensor (N,) in [-1, 1] at 16 kHz")
-    if signal_N.ndim != 1 or len(signal_N) > LONGEST_PUSH_S * SAMPLE_RATE_HZ:
-        need = f"at most {LONGEST_PUSH_S} s at once, so that one client cannot fill the memory"
-        raise ValueError(f"samples of shape {tuple(signal_N.shape)}: one axis, {need}")
-    if not signal_N.sum().isfinite():  # one pass; finite samples cannot overflow
-        raise ValueError("samples hold NaN or infinity: one would spoil all later frames")

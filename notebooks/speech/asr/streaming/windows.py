@@ -1,14 +1,12 @@
 """How a stream is cut, and what goes in and out of it; the equations stand in `stream_state`.
 
-Legend: B batch, F mel bands, T frames of 10 ms, S output steps of 20 ms.
-"""
+Legend: B batch, F mel bands, T frames of 10 ms, S output steps of 20 ms."""
 
+from collections import namedtuple
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-
-__all__ = ["Event", "StreamOptions", "Window", "as_batch", "computed"]
 
 FRAME_MS, FRAMES_PER_STEP = 10, 2
 
@@ -20,11 +18,10 @@ class StreamOptions:
     >>> StreamOptions(chunk_ms=60, right_ms=180).delay_ms
     240
 
-    `left_ms`, `right_ms`: context on either side; None is all there is, so that the only window
-    comes at the end. `normalise`: "running" or "window"; `prior_frames` is how much a prior
-    counts in the first. `endpoint_ms`: silence after a word that ends an utterance (None: only
-    the stream's end does); beyond `longest_ms` the next blank ends it.
-    """
+    Context of None is all there is, so that the only window comes at the end. `normalise`:
+    "running" or "window"; `prior_frames` is how much a prior counts in the first.
+    `endpoint_ms`: silence after a word that ends an utterance (None: only the stream's end
+    does); beyond `longest_ms` the next blank ends it."""
 
     chunk_ms: int = 60
     left_ms: int | None = 660
@@ -70,21 +67,14 @@ class Window:
         return -(-self.features_FT.shape[1] // FRAMES_PER_STEP)
 
 
-@dataclass(frozen=True)
-class Event:
-    """The text of the current utterance after one window: `kind` is "partial" or "final"."""
-
-    kind: str
-    text: str
-    start_ms: int
-    to_ms: int
-    heard_ms: int
+# the text of the current utterance after one window: `kind` is "partial" or "final"
+Event = namedtuple("Event", "kind text start_ms to_ms heard_ms")
 
 
 def as_batch(windows, pad_to=0):
-    """Windows (F, T) as one array (B, F, T), zeros behind the shorter, and their frames (B,);
-    None in place of the frames where all fill it, which saves the masks. T is at least
-    `pad_to`: few shapes mean few first times."""
+    """Windows (F, T) as one array (B, F, T), zeros behind the shorter, and their frames (B,),
+    None where all fill it, which saves the masks. T is at least `pad_to`: few shapes, few first
+    times."""
     frames_B = np.array([window.shape[1] for window in windows], np.int64)
     longest = max(int(frames_B.max()), pad_to)
     if (frames_B == longest).all():

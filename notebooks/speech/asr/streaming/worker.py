@@ -1,12 +1,10 @@
 """The network in a process of its own, which may die without taking a stream along.
 
-A native crash or a kill takes a whole process. The one that runs the network therefore holds
-nothing: a window goes in, log-probabilities come out. A worker that dies, or hangs and is
-killed for it, is replaced by a spare that has the network in memory already, the batch under
+It holds nothing: a window goes in, log-probabilities come out. A worker that dies, or hangs and
+is killed for it, is replaced by a spare that has the network in memory already, the batch under
 way is computed again, and a new spare is started behind.
 
-    python -m streaming.worker 17 plain    # started by `WorkerPool`; 17 is the pipe's number
-"""
+    python -m streaming.worker 17 plain    # started by `WorkerPool`; 17 is the pipe's number"""
 
 import contextlib
 import multiprocessing.connection
@@ -23,8 +21,6 @@ from quartznet import DIGITS_BASE, load_model, variant
 from .batcher import WorkerFailed
 from .windows import computed
 
-__all__ = ["WorkerPool", "environment", "main", "warmed"]
-
 START_S, ANSWER_S = 100.0, 1.0  # a worker that takes longer counts as dead
 
 
@@ -35,16 +31,12 @@ def environment(**more):
 
 
 class WorkerPool:
-    """One worker at a time, and `spares` that wait: `pool.infer(batch_BFT, frames_B)`.
-
-    >>> with WorkerPool() as pool:
-    ...     answer_BSV = pool.infer(np.zeros((2, 64, 84), np.float32))
-
-    Ready once entered. `infer` blocks, so call it from a thread; one call at a time is served.
-    A batch whose worker dies is tried once more on the next one; then WorkerFailed is raised,
-    so that a poisonous batch cannot kill for ever. `restarts` counts the dead. `name` is one of
-    `quartznet.VARIANTS`; what follows `spares` is what `main` takes after it.
-    """
+    """One worker at a time, and `spares` that wait: `pool.infer(batch_BFT, frames_B)`. Ready
+    once entered: `with WorkerPool() as pool`. `infer` blocks, so call it from a thread; one
+    call at a time is served. A batch whose worker dies is tried once more on the next one; then
+    WorkerFailed is raised, so that a poisonous batch cannot kill for ever. `restarts` counts
+    the dead. `name` is one of `quartznet.VARIANTS`; what follows `spares` is what `main` takes
+    after it."""
 
     def __init__(self, name="plain", spares=1, *of_worker, answer_s=ANSWER_S):
         self.arguments = [name, *map(str, of_worker)]  # of `main`, behind the pipe
@@ -80,15 +72,12 @@ class WorkerPool:
                     return self._workers[0].ask((batch_BFT, frames_B), self.answer_s)
                 except (EOFError, OSError) as error:  # TimeoutError is one
                     reason = error
-                    self._replace()
+                    self._workers.pop(0).stop()
+                    self.restarts += 1
+                    self._fill()
             if self._closed:
                 raise WorkerFailed("the pool is closed")
             raise WorkerFailed(str(reason) or "two workers died on this batch") from reason
-
-    def _replace(self):
-        self._workers.pop(0).stop()
-        self.restarts += 1
-        self._fill()
 
     def _fill(self):
         while not self._closed and len(self._workers) < 1 + self.spares:
@@ -119,8 +108,8 @@ class _Worker:
             self.is_ready = True
 
     def ask(self, question, seconds):
-        """The answer; OSError or EOFError where the worker dies, or hangs and is killed by
-        a watch, since a pipe that nobody empties blocks whoever fills it."""
+        """The answer; OSError or EOFError where the worker dies, or hangs and is killed by a
+        watch, since a pipe that nobody empties blocks whoever fills it."""
         self.ready()
         watch = threading.Timer(seconds, self.process.kill)
         watch.start()
@@ -145,11 +134,9 @@ class _Worker:
 
 def main(pipe, name="plain", checkpoint="", device="cpu", largest=1, frames=90):
     """None; answers batches from a pipe until its other end closes: an array, or the words of
-    an error, which is no reason to die.
-
-    `largest` batch and `frames` are those to be met: a library chooses its kernels when it
-    first sees a shape, which takes longer than many windows, so a worker sees them all before.
-    """
+    an error, which is no reason to die. `largest` batch and `frames` are those to be met, for a
+    library chooses its kernels when it first sees a shape, which takes longer than many
+    windows."""
     torch.set_num_threads(1)  # a second thread would wait for the front's core, and spin
     model = warmed(name, checkpoint, device, int(largest), int(frames))
     pipe.send(np.zeros(0))

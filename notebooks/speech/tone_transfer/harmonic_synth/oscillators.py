@@ -22,7 +22,7 @@ import torch
 BLOCK = 64
 
 
-def synthesise(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
+def synthesise(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop, block=BLOCK):
     """Sound of shape (B, T·hop), in the dtype of the harmonics, from a bank of harmonic
     oscillators.
 
@@ -36,7 +36,7 @@ def synthesise(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
     checked(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop)
     partials_BTK = amplitude_BT[..., None] * below_nyquist(f0_BT, harmonics_BTK, sample_rate)
     held = (torch.cat([one, one[:, -1:]], 1) for one in (f0_BT, partials_BTK))
-    return bank(*held, sample_rate, hop)[0]
+    return bank(*held, sample_rate, hop, block=block)[0]
 
 
 def below_nyquist(f0_BT, harmonics_BTK, sample_rate):
@@ -47,26 +47,35 @@ def below_nyquist(f0_BT, harmonics_BTK, sample_rate):
     return kept_BTK / kept_BTK.sum(-1, keepdim=True).clamp_min(torch.finfo(kept_BTK.dtype).tiny)
 
 
+def living(f0_T, sample_rate, partials=60):
+    """How many of the partials lie below half of the sample rate, on average over frames."""
+    most_T = (sample_rate / 2 / f0_T.clamp_min(1e-3)).ceil() - 1
+    return float(most_T.clamp(0, partials).mean())
+
+
 def bank(f0_BT, partials_BTK, sample_rate, hop, phase_B=None, block=BLOCK):
     """(sound of shape (B, (T−1)·hop), its last phase (B,)): the samples between the first and
     the last frame.
 
     `phase_B` in cycles, float64: what an earlier call gave back, so that chunks join. The sound
     of a segment is one product: partials of its two frames (2, K) by sines (K, hop), faded
-    over. `block` segments are made at a time: their sines stay in the cache, which is most of
-    the speed.
+    over. `block` segments are made at a time: their sines stay in the cache. No sine is made of
+    a partial that is above half of the sample rate in a whole block: of high notes, most.
     """
     phase_BTh, last_B = phases(f0_BT, sample_rate, hop, phase_B)
     numbers_K1 = _numbers(partials_BTK)[:, None]
     highest_BT11 = torch.maximum(f0_BT[:, :-1], f0_BT[:, 1:])[..., None, None]
+    parts = [slice(at, at + block) for at in range(0, phase_BTh.shape[1], block)]
+    lowest = [highest_BT11[:, part].detach().amin() for part in parts]  # read all at once:
+    lowest = torch.stack(lowest).clamp_min(1e-3).tolist() if parts else []  # one wait of a GPU
     fade_h = fade(hop, partials_BTK)
     fades_2h, sounds = torch.stack([fade_h, 1 - fade_h]), []
-    for at in range(0, phase_BTh.shape[1], block):
-        part = slice(at, at + block)
+    for part, low in zip(parts, lowest, strict=True):
+        K = min(len(numbers_K1), math.ceil(sample_rate / 2 / low))
         angle_BTh = (2 * math.pi * phase_BTh[:, part]).to(partials_BTK.dtype)
-        sines_BTKh = torch.sin(angle_BTh[..., None, :] * numbers_K1)
-        ends = partials_BTK[:, :-1][:, part], partials_BTK[:, 1:][:, part]
-        below_BT1K = (highest_BT11[:, part] * numbers_K1 < sample_rate / 2).transpose(-1, -2)
+        sines_BTKh = torch.sin(angle_BTh[..., None, :] * numbers_K1[:K])
+        ends = partials_BTK[:, :-1, :K][:, part], partials_BTK[:, 1:, :K][:, part]
+        below_BT1K = (highest_BT11[:, part] * numbers_K1[:K] < sample_rate / 2).mT
         ends_BT2h = (torch.stack(ends, -2) * below_BT1K) @ sines_BTKh
         sounds.append((ends_BT2h * fades_2h).sum(-2).flatten(1))
     empty = partials_BTK.new_zeros(len(f0_BT), 0)
@@ -125,23 +134,26 @@ def synthesise_reference(f0_T, amplitude_T, harmonics_TK, sample_rate, hop):
 
 
 def synthesise_plain(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
-    """The same sound as most would write it: every envelope at the sample rate, all at once.
+    """The same sound as most would write it: every envelope at the sample rate, all at once,
+    and zeros in the place of what is above half of that rate.
 
-    It keeps several tensors of N·K numbers alive; the race times it beside `synthesise`.
+    It keeps several tensors of N·K numbers alive; the race times it beside `synthesise`, and
+    `tone_browser.export` converts it for a fixed length.
     """
     partials_BTK = amplitude_BT[..., None] * below_nyquist(f0_BT, harmonics_BTK, sample_rate)
-    here = torch.arange(f0_BT.shape[1]).repeat_interleave(hop)
-    there = (here + 1).clamp_max(f0_BT.shape[1] - 1)
-    j_N = torch.arange(len(here)) % hop
-    f0_BN = f0_BT[:, here] + (f0_BT[:, there] - f0_BT[:, here]) * j_N / hop
-    fade_N1 = fade(hop, partials_BTK)[j_N][:, None]
-    envelope_BNK = partials_BTK[:, here] * fade_N1 + partials_BTK[:, there] * (1 - fade_N1)
-    numbers_K = _numbers(partials_BTK)
-    highest_BN1 = torch.maximum(f0_BT[:, here], f0_BT[:, there])[..., None]
-    envelope_BNK = envelope_BNK * (highest_BN1 * numbers_K < sample_rate / 2)
-    cycles_BN = torch.cumsum(f0_BN.double() / sample_rate, 1) % 1
-    angles_BN1 = (2 * math.pi * cycles_BN).to(envelope_BNK.dtype)[..., None]
-    return (envelope_BNK * torch.sin(angles_BN1 * numbers_K)).sum(-1)
+    frames, numbers_K1 = int(f0_BT.shape[1]), _numbers(partials_BTK)[:, None]
+    after_BT, after_BTK = (torch.cat([x[:, 1:], x[:, -1:]], 1) for x in (f0_BT, partials_BTK))
+    j_h, fade_h = torch.arange(hop).to(f0_BT) / hop, fade(hop, partials_BTK)
+    f0_BTh = f0_BT[..., None] + (after_BT - f0_BT)[..., None] * j_h
+    envelope_BTKh = partials_BTK[..., None] * fade_h + after_BTK[..., None] * (1 - fade_h)
+    below_BTK1 = torch.maximum(f0_BT, after_BT)[..., None, None] * numbers_K1 < sample_rate / 2
+    zeros = {"dtype": partials_BTK.dtype, "device": partials_BTK.device}
+    silence_TKh = torch.zeros(frames, len(numbers_K1), hop, **zeros)
+    envelope_BTKh = torch.where(below_BTK1, envelope_BTKh, silence_TKh)
+    cycles_BN = torch.cumsum(f0_BTh.flatten(1).double() / sample_rate, 1)
+    whole_BT1h = (cycles_BN - cycles_BN.floor()).reshape(-1, frames, 1, hop)
+    angle_BT1h = (2 * math.pi * whole_BT1h).to(envelope_BTKh.dtype)
+    return (envelope_BTKh * torch.sin(angle_BT1h * numbers_K1)).sum(2).flatten(1)
 
 
 def white_noise(first, count, seed=0, device=None):
@@ -199,40 +211,18 @@ def whole_noise(magnitudes_BTM, hop, seed=0):
     return torch.cat([sound, tail], 1)[:, late : late + sound.shape[1]]
 
 
-def filtered_noise_reference(magnitudes_TM, hop, seed=0):
-    """`whole_noise` of one sound as a list: the filter by its cosines, the convolution sample
-    by sample, float64.
-    """
-    length = 2 * (len(magnitudes_TM[0]) - 1)
-    sound = [0.0] * (len(magnitudes_TM) * hop + length)
-    noise = white_noise(0, len(magnitudes_TM) * hop, seed).tolist()
-    for t, magnitudes in enumerate(magnitudes_TM):
-        for tap in range(length):
-            angle = 2 * math.pi * (tap - length // 2) / length
-            inner = sum(2 * m * math.cos(k * angle) for k, m in enumerate(magnitudes[1:-1], 1))
-            value = magnitudes[0] + inner + magnitudes[-1] * math.cos(angle * length / 2)
-            value *= (0.5 - 0.5 * math.cos(2 * math.pi * tap / length)) / length
-            for j in range(hop):
-                sound[t * hop + j + tap] += value * noise[t * hop + j]
-    return sound[length // 2 : length // 2 + len(magnitudes_TM) * hop]
-
-
 def checked(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
     """None; ValueError where shapes, values, rate or hop do not fit."""
-    shapes = [tuple(one.shape) for one in (f0_BT, amplitude_BT, harmonics_BTK)]
+    values = {"f0": f0_BT, "amplitude": amplitude_BT, "harmonics": harmonics_BTK}
+    shapes = [tuple(one.shape) for one in values.values()]
     if len(shapes[0]) != 2 or shapes[1] != shapes[0] or shapes[2][:-1] != shapes[0]:
-        raise ValueError(
-            f"f0, amplitude and harmonics of shapes {shapes} came; (B, T), (B, T) and "
-            "(B, T, K) are allowed: one value a frame"
-        )
+        told = "(B, T), (B, T) and (B, T, K) are allowed: one value a frame"
+        raise ValueError(f"{', '.join(values)} of shapes {shapes} came; {told}")
     if not f0_BT.shape[1] or not harmonics_BTK.shape[-1]:
         raise ValueError(f"harmonics of shape {shapes[2]}: a frame and a partial are needed")
     if not (sample_rate > 0 and hop >= 1 and hop == int(hop)):
-        raise ValueError(
-            f"sample rate {sample_rate}, hop {hop}: a rate above 0 and a whole hop of at "
-            "least 1 are allowed"
-        )
-    values = {"f0": f0_BT, "amplitude": amplitude_BT, "harmonics": harmonics_BTK}
+        told = "a rate above 0 and a whole hop of at least 1 are allowed"
+        raise ValueError(f"sample rate {sample_rate}, hop {hop}: {told}")
     right = torch.stack([(torch.isfinite(one) & (one >= 0)).all() for one in values.values()])
     if not right.all():  # one wait of a GPU, not three
         wrong = " and ".join(n for n, one in zip(values, right, strict=True) if not one)

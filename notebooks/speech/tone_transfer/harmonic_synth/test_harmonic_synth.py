@@ -2,6 +2,8 @@
 joined without a seam.
 """
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -47,6 +49,21 @@ def test_blocks_do_not_change_the_sound():
     )
 
 
+def test_no_sine_is_made_of_a_partial_above_nyquist_in_a_whole_block(monkeypatch):
+    made, sine = [], torch.sin
+    monkeypatch.setattr(torch, "sin", lambda x: made.append(x.shape) or sine(x))
+    f0 = torch.tensor([100.0, 950, 950, 1_000, 1_900, 9_000, 9_000])[None]
+    f0[0, 0] = 950  # 8 partials of 950 Hz are below 8 kHz, 8.4; of 1,900 Hz 4
+    hs.bank(f0, torch.ones(1, 7, 60), RATE, 16, block=2)
+    assert [shape[-2] for shape in made] == [9, 8, 1]
+    assert hs.living(f0[0], RATE) == (8 + 8 + 8 + 7 + 4) / 7
+
+
+def test_a_bank_of_one_frame_is_empty():
+    sound, phase = hs.bank(torch.ones(1, 1), torch.ones(1, 1, 60), RATE, 16)
+    assert sound.shape == (1, 0) and phase is None
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 28), st.integers(0, 99))
 def test_two_chunks_that_carry_the_phase_are_the_whole(cut, seed):
@@ -78,9 +95,27 @@ def test_gradients_are_the_finite_differences():
     assert torch.autograd.gradcheck(lambda m: hs.whole_noise(m, 8), (bands,))
 
 
+def filtered_noise_reference(magnitudes_TM, hop, seed=0):
+    """`whole_noise` of one sound as a list: the filter by its cosines, the convolution sample
+    by sample, float64.
+    """
+    length = 2 * (len(magnitudes_TM[0]) - 1)
+    sound = [0.0] * (len(magnitudes_TM) * hop + length)
+    noise = hs.white_noise(0, len(magnitudes_TM) * hop, seed).tolist()
+    for t, magnitudes in enumerate(magnitudes_TM):
+        for tap in range(length):
+            angle = 2 * math.pi * (tap - length // 2) / length
+            inner = sum(2 * m * math.cos(k * angle) for k, m in enumerate(magnitudes[1:-1], 1))
+            value = magnitudes[0] + inner + magnitudes[-1] * math.cos(angle * length / 2)
+            value *= (0.5 - 0.5 * math.cos(2 * math.pi * tap / length)) / length
+            for j in range(hop):
+                sound[t * hop + j + tap] += value * noise[t * hop + j]
+    return sound[length // 2 : length // 2 + len(magnitudes_TM) * hop]
+
+
 def test_filtered_noise_equals_the_reference():
     bands = torch.rand(1, 6, 9, dtype=torch.float64)
-    wanted = hs.filtered_noise_reference(bands[0].tolist(), 8)
+    wanted = filtered_noise_reference(bands[0].tolist(), 8)
     torch.testing.assert_close(
         hs.whole_noise(bands, 8)[0],
         torch.tensor(wanted, dtype=torch.float64),

@@ -127,11 +127,9 @@ def kept(name):
 
 def keep(folder=HERE / "phrases"):
     """None; renders and writes these phrases again."""
-    folder.mkdir(exist_ok=True)
-    for name, seeds in KEPT.items():
-        for seed in seeds:
-            file = folder / f"{name}_{seed}.flac"
-            soundfile.write(file, rendered(name, seed, KEPT_SECONDS), SAMPLE_RATE, "PCM_16")
+    for name, seed in [(name, seed) for name, seeds in KEPT.items() for seed in seeds]:
+        sound = rendered(name, seed, KEPT_SECONDS)
+        soundfile.write(folder / f"{name}_{seed}.flac", sound, SAMPLE_RATE, "PCM_16")
 
 
 def clip(folder, name):

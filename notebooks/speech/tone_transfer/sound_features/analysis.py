@@ -7,11 +7,13 @@ weights, runs in a page, and says how sure it is. Loudness: power of a spectrum,
 an ear hears quiet tones (A-weighting, IEC 61672), in dB below full scale, 0 for −80 dB and 1
 for 0 dB.
 
+Frames overlap by fifteen sixteenths, so a product of a sound and itself, later, is made once
+for each 64 samples, by short real transforms, and sixteen are summed.
+
 Shapes: `N` samples at 16 kHz, `T` = N // 64 frames, frame t centred at its first sample, `L`
 lags. All float64: the page's JavaScript computes the same numbers.
 """
 
-import cmath
 import math
 from typing import NamedTuple
 
@@ -19,13 +21,19 @@ import numpy as np
 import torch
 
 SAMPLE_RATE, HOP = 16_000, 64
-WINDOW, SPAN = 1024, 2048  # samples compared, and looked at: the longest lag fits, too
+WINDOW = 1024  # samples compared
 F0_LOW, F0_HIGH = 60.0, 1500.0  # Hz
-BEFORE = 576  # samples of a span before its frame: half of a window, and of a middling lag
+LAGS = math.ceil(SAMPLE_RATE / F0_LOW) + 2  # from 0: of the longest period, and one more
+SHORTEST = int(SAMPLE_RATE / F0_HIGH)  # lag that is looked for
+SPAN = WINDOW + LAGS - 1  # samples that a frame's pitch is read from
+# Samples of a span before its frame: half of a window, and of a middling lag. A span that began
+# in the middle brought the pitch 30 ms late.
+BEFORE = 576
+SIZE = 336  # of a transform that holds a block and its longest lag, 332
 DIP = 0.15  # a dip of the normalised difference below this is taken as the pitch
 SPECTRUM = 512  # samples of loudness's spectrum
 RANGE_DB = 80.0
-BLOCK = 32  # frames at a time
+BLOCK = 128  # frames at a time: they stay in the cache
 SURE, AUDIBLE = 0.7, 0.25  # of confidence and loudness: below either, a frame has no pitch
 
 
@@ -58,13 +66,15 @@ def features(sound_N, margin=0):
             f"{HOP} samples is allowed"
         )
     finite(sound_N)
-    first, count = margin // HOP, len(sound_N) // HOP - 2 * (margin // HOP)
-    spans_TS = spans(sound_N)[first : first + count]
-    middle, found = BEFORE - SPECTRUM // 2, []
-    for part_TS in spans_TS.split(BLOCK):  # a block stays in the cache
-        short_TS = part_TS[:, middle : middle + SPECTRUM]
-        rms = short_TS.square().mean(1).sqrt()
-        found.append((*yin(part_TS), loudness_of(spectrum_power(short_TS)), rms))
+    begin, end, found = margin // HOP, (len(sound_N) - margin) // HOP, []
+    padded = torch.nn.functional.pad(sound_N, (BEFORE, SPAN - BEFORE))
+    short_TS = frames(sound_N, SPECTRUM)
+    for at in range(begin, end, BLOCK):
+        last = min(at + BLOCK, end)
+        part_TS = short_TS[at:last]
+        rms = part_TS.square().mean(1).sqrt()
+        pitch = yin(padded[at * HOP : (last - 1) * HOP + SPAN])
+        found.append((*pitch, loudness_of(spectrum_power(part_TS)), rms))
     return Features(*(torch.cat(one) for one in zip(*found, strict=True)))
 
 
@@ -82,89 +92,45 @@ def frames(sound_N, size):
     return padded.unfold(0, size, HOP)[: len(sound_N) // HOP]
 
 
-def spans(sound_N):
-    """What pitch is read from, (N // 64, 2048): frame t's begins 576 samples before its middle.
+def difference(sound_N):
+    """How unlike a sound is to itself, later, every 64 samples: d(lag) = Σ (x_i − x_{i+lag})²
+    over 1,024 samples, shape (T, L), T = (N − 1,292) // 64 + 1.
 
-    So what is compared lies around it; from the middle of 2,048 on, pitch came 30 ms late.
+    d = energy + energy of the later one − 2 · product; the product is that of sixteen blocks.
     """
-    padded = torch.nn.functional.pad(sound_N, (BEFORE, SPAN - BEFORE))
-    return padded.unfold(0, SPAN, HOP)[: len(sound_N) // HOP]
-
-
-def difference(spans_TS):
-    """How unlike a frame is to itself, later: d(lag) = Σ (x_i − x_{i+lag})², shape (T, L), by
-    one correlation.
-
-    The window of 1,024 samples stands still at the start of the span; d = energy + energy of
-    the later one − 2 · product.
-    """
-    lags = longest_lag() + 2
-    spans_TS = spans_TS - spans_TS.mean(1, keepdim=True)
-    spectrum = torch.fft.rfft(spans_TS, SPAN)
-    window = torch.fft.rfft(spans_TS[:, :WINDOW], SPAN)
-    product_TL = torch.fft.irfft(spectrum * window.conj(), SPAN)[:, :lags]
-    squares = torch.nn.functional.pad(spans_TS.square().cumsum(1), (1, 0))
-    energy_TL = squares[:, WINDOW : WINDOW + lags] - squares[:, :lags]
+    blocks_TS = sound_N.unfold(0, HOP + LAGS - 1, HOP)
+    spectrum = torch.fft.rfft(blocks_TS, SIZE)
+    spectrum *= torch.fft.rfft(blocks_TS[:, :HOP], SIZE).conj()
+    product_TL = torch.fft.irfft(spectrum, SIZE)[:, :LAGS]
+    for reach in (1, 2, 4, 8):
+        product_TL = product_TL[:-reach] + product_TL[reach:]
+    sums = torch.nn.functional.pad(sound_N.square().cumsum(0), (1, 0))
+    energy_TL = (sums[WINDOW:] - sums[:-WINDOW]).unfold(0, LAGS, HOP)
     return (energy_TL[:, :1] + energy_TL - 2 * product_TL).clamp_min(0)
 
 
-def difference_reference(span, lags):
-    """The same for one span as a list of floats: two loops."""
-    return [sum((span[i] - span[i + lag]) ** 2 for i in range(WINDOW)) for lag in range(lags)]
-
-
-def yin(spans_TS):
-    """(f0 in Hz, confidence), shape (T,) each. Confidence is 1 minus the normalised difference
-    at the chosen dip.
+def yin(sound_N):
+    """(f0 in Hz, confidence), shape (T,) each, T as in `difference`. Confidence is 1 minus the
+    normalised difference at the chosen dip.
     """
-    d_TL = difference(spans_TS)
-    lag_L = torch.arange(1, d_TL.shape[1], dtype=torch.float64)
+    d_TL = difference(sound_N)
+    lag_L = torch.arange(1, LAGS, dtype=d_TL.dtype)
     sums = d_TL[:, 1:].cumsum(1)
-    normal_TL = torch.nn.functional.pad(
-        d_TL[:, 1:] * lag_L / sums.clamp_min(1e-12), (1, 0), value=1.0
+    normal_TL = torch.cat(
+        [torch.ones_like(sums[:, :1]), d_TL[:, 1:] * lag_L / sums.clamp_min(1e-12)], 1
     )
     silent = sums[:, -1] < 1e-9
-    low, high = shortest_lag(), longest_lag()
-    inside = normal_TL[:, low : high + 1]
-    before, after = normal_TL[:, low - 1 : high], normal_TL[:, low + 1 : high + 2]
+    inside = normal_TL[:, SHORTEST:-1]
+    before, after = normal_TL[:, SHORTEST - 1 : -2], normal_TL[:, SHORTEST + 1 :]
     dips = (inside <= before) & (inside < after)
     deep = dips & (inside < DIP)
     deepest = torch.where(dips, inside, 9.0).argmin(1)
-    first = low + torch.where(deep.any(1), deep.double().argmax(1), deepest)
+    first = SHORTEST + torch.where(deep.any(1), deep.byte().argmax(1), deepest)
     a, b, c = (normal_TL.gather(1, (first + step)[:, None])[:, 0] for step in (-1, 0, 1))
     bend = a - 2 * b + c
     shift = torch.where(bend > 1e-12, (a - c) / (2 * bend.clamp_min(1e-12)), 0.0).clamp(-1, 1)
     confidence = torch.where(silent, 0.0, (1 - (b - (a - c) * shift / 4)).clamp(0, 1))
     return SAMPLE_RATE / (first + shift), confidence
-
-
-def yin_reference(span):
-    """(f0, confidence) of one span of floats, as the paper's steps read, in plain Python."""
-    low, high = shortest_lag(), longest_lag()
-    middle = sum(span) / len(span)
-    d = difference_reference([value - middle for value in span], high + 2)
-    normal, total = [1.0], 0.0
-    for lag in range(1, high + 2):
-        total += d[lag]
-        normal.append(d[lag] * lag / max(total, 1e-12))
-    dips = [n for n in range(low, high + 1) if normal[n - 1] >= normal[n] < normal[n + 1]]
-    deep = [n for n in dips if normal[n] < DIP]
-    at = deep[0] if deep else min(dips, key=normal.__getitem__, default=low)
-    a, b, c = normal[at - 1 : at + 2]
-    bend = a - 2 * b + c
-    shift = min(1.0, max(-1.0, (a - c) / (2 * bend))) if bend > 1e-12 else 0.0
-    sure = min(1.0, max(0.0, 1 - (b - (a - c) * shift / 4))) if total >= 1e-9 else 0.0
-    return SAMPLE_RATE / (at + shift), sure
-
-
-def shortest_lag():
-    """Samples of the shortest period that is looked for."""
-    return int(SAMPLE_RATE / F0_HIGH)
-
-
-def longest_lag():
-    """Samples of the longest period that is looked for."""
-    return math.ceil(SAMPLE_RATE / F0_LOW)
 
 
 def spectrum_power(frames_TS):
@@ -190,18 +156,6 @@ def loudness_of(power_TF):
     # a Hann window spreads a tone's power over 1.5 bins
     power = (power_TF * a_weights(power_TF.shape[1])).sum(1) / 1.5
     return (1 + 10 * torch.log10(power.clamp_min(1e-12)) / RANGE_DB).clamp(0, 1)
-
-
-def loudness_reference(frame):
-    """Loudness of one frame as a list of floats: the sum of each bin written out."""
-    size = len(frame)
-    window = [0.5 - 0.5 * math.cos(2 * math.pi * n / size) for n in range(size)]
-    values = [x * w for x, w in zip(frame, window, strict=True)]
-    weights, power = a_weights(size // 2 + 1).tolist(), 0.0
-    for k, weight in enumerate(weights):
-        turned = (x * cmath.exp(2j * math.pi * k * n / size) for n, x in enumerate(values))
-        power += weight * abs(sum(turned)) ** 2 * (2 / sum(window)) ** 2
-    return min(1.0, max(0.0, 1 + 10 * math.log10(max(power / 1.5, 1e-12)) / RANGE_DB))
 
 
 def held(f0_T, voiced_T, last=None):

@@ -8,9 +8,6 @@ not move together.
 Shapes: `B` sounds, `N` samples.
 """
 
-import cmath
-import math
-
 import torch
 
 SIZES = (2048, 1024, 512, 256, 128, 64)
@@ -45,25 +42,3 @@ def magnitudes(sound_BN, size):
     spectrum = torch.stft(sound_BN, size, size // 4, window=window, return_complex=True)
     # the little gives silence a gradient, too
     return (spectrum.real.square() + spectrum.imag.square() + 1e-14).sqrt()
-
-
-def spectral_loss_reference(got, want, sizes):
-    """The same for one pair of lists: every sum written out, float64."""
-    total = 0.0
-    for size in sizes:
-        pairs = list(zip(_reference(got, size), _reference(want, size), strict=True))
-        logs = (abs(math.log(a + FLOOR) - math.log(b + FLOOR)) for a, b in pairs)
-        total += (sum(abs(a - b) for a, b in pairs) + sum(logs)) / len(pairs)
-    return total
-
-
-def _reference(sound, size):
-    half, turn = size // 2, 2 * math.pi / size
-    padded = [*sound[half:0:-1], *sound, *sound[-2 : -half - 2 : -1]]
-    window, found = [0.5 - 0.5 * math.cos(turn * n) for n in range(size)], []
-    for start in range(0, len(padded) - size + 1, size // 4):
-        for k in range(half + 1):
-            wave = (padded[start + n] * window[n] for n in range(size))
-            turned = sum(x * cmath.exp(-1j * turn * k * n) for n, x in enumerate(wave))
-            found.append(math.sqrt(abs(turned) ** 2 + 1e-14))
-    return found

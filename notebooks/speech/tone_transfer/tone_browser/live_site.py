@@ -6,11 +6,11 @@ import base64
 import contextlib
 import functools
 import gzip
-import http.server
 import json
 import shutil
 import tarfile
 import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -50,18 +50,12 @@ def pack(name, files):
     return f"rebuiltLive.add({json.dumps(name)}, {json.dumps(told)});"
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
-    def log_message(self, *arguments):
-        """Print nothing."""
-
-
 @contextlib.contextmanager
 def served(folder):
     """The address of a server of the folder on this machine, while the block runs."""
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *told: None})
+    handler = functools.partial(quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/"

@@ -143,7 +143,13 @@ function toneDsp() {
       const values = mean.map((value) => value / frames + 1e-12);
       const logs = values.reduce((sum, value) => sum + Math.log(value), 0) / values.length;
       const flat = Math.exp(logs) / (values.reduce((sum, value) => sum + value, 0) / values.length);
-      return flat > 0.1 ? "the sound is noise: no pitch was found. Sing or hum one note at a time"
+      if (flat > 0.1) return "the sound is noise: no pitch was found. Sing or hum one note at a time";
+    }
+    const power = (first, end) => mean.subarray(first, end).reduce((sum, value) => sum + value, 0);
+    const width = RATE / SPECTRUM;
+    if (power(2, Math.trunc(HIGH / width)) < 0.01 * power(2)) return "the sound is too high: notes from 60 to 1,500 Hz can be played";
+    if (sung < 0.4 * audible) {
+      return mean.indexOf(Math.max(...mean)) <= LOW / width ? "the sound is too low: notes from 60 to 1,500 Hz can be played"
         : "no single pitch was found: several notes at once, or a drum. One voice at a time is allowed";
     }
     return isHollow ? "several notes sound at once. One voice at a time is allowed" : "";

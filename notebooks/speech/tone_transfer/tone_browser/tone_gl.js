@@ -16,15 +16,16 @@ function toneGl() {
     int at() { return int(gl_FragCoord.y) * ${WIDTH} + int(gl_FragCoord.x); }
     vec4 get(sampler2D from, int n) { return texelFetch(from, ivec2(n % ${WIDTH}, n / ${WIDTH}), 0); }
     float fade(int n) { return 0.5 + 0.5 * cos(3.14159265358979 * float(n % hop) / float(hop)); }
+    float pitch(int n) { float f = get(a, n / hop).r; return f + (get(a, n / hop + 1).r - f) * float(n % hop) / float(hop); }
     vec4 numbers(int pack) { return vec4(1, 2, 3, 4) + 4.0 * float(pack); }
     void main() { int n = at(); int s = n / packs; int pack = n % packs; `;
   // a: pitch of frames (b: partials of frames, packed by four). Each body writes `made` for one texel.
   const BODIES = {
-    step: "int t = n / hop; float f = get(a, t).r; made = vec4((f + (get(a, t + 1).r - f) * float(n % hop) / float(hop)) / rate + (n == 0 ? start : 0.0));",
+    step: "made = vec4(pitch(n) / rate + (n == 0 ? start : 0.0));", // the phase before it all goes into the sum, not into a frequency
     naive: "float sum = 0.0; for (int i = 0; i <= n && i < count; i++) sum += get(a, i).r; made = vec4(fract(sum));",
     scan: "float x = get(a, n).r; made = vec4(n < reach ? x : fract(x + get(a, n - reach).r));",
     store: "made = vec4(fract(get(a, n).r));",
-    frequency: "made = get(a, s).r * rate * numbers(pack);",
+    frequency: "made = pitch(s) * numbers(pack);",
     below: "made = vec4(lessThan(get(a, n), vec4(rate / 2.0)));",
     envelope: "int t = s / hop; float w = fade(s); made = get(b, t * packs + pack) * w + get(b, (t + 1) * packs + pack) * (1.0 - w);",
     masked: "made = get(a, n) * get(b, n);",
@@ -115,8 +116,8 @@ function toneGl() {
     }
     function bank(steps, phase, tones) {
       const size = samples * packs;
-      const frequency = pass("frequency", [steps], size, "rgba");
       free(steps);
+      const frequency = pass("frequency", [pitch], size, "rgba");
       const below = pass("below", [frequency], size, "rgba");
       free(frequency);
       const envelope = pass("envelope", [pitch, tones], size, "rgba");

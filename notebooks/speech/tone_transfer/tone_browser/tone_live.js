@@ -3,6 +3,9 @@
 "use strict";
 
 globalThis.rebuiltLive?.start("tone", async (element, tools) => {
+  // From here on this page opens no connection: the browser itself refuses, to the worker, too.
+  const policy = { httpEquiv: "Content-Security-Policy", content: "connect-src blob: data:" };
+  document.head.append(Object.assign(document.createElement("meta"), policy));
   const meta = JSON.parse(await tools.text(tools.model, "meta.json"));
   const [dsp, webgl] = await Promise.all(["tone_dsp.js", "tone_gl.js"].map((file) => tools.text(tools.model, file)));
   const RATE = 16000;
@@ -206,14 +209,21 @@ globalThis.rebuiltLive?.start("tone", async (element, tools) => {
     if (audio.duration < 0.5) throw new Error(`the sound is ${audio.duration.toFixed(2)} s long; at least 0.5 s are needed`);
     const remarks = [];
     if (audio.duration > longest) remarks.push(`The sound is ${audio.duration.toFixed(0)} s long: its first ${longest} s are used.`);
-    if (audio.numberOfChannels > 1) remarks.push(`${audio.numberOfChannels} channels were mixed into one.`);
+    const power = (one) => one.reduce((sum, value) => sum + value * value, 0);
+    const mixed = channels[0].map((_, n) => channels.reduce((sum, one) => sum + one[n], 0) / channels.length);
+    const strongest = channels.reduce((best, one) => (power(one) > power(best) ? one : best));
+    const lost = power(mixed) < 0.01 * power(strongest);
+    if (lost) remarks.push("The channels cancel each other: the loudest one is used.");
+    else if (channels.length > 1) remarks.push(`${channels.length} channels were mixed into one.`);
     if (!rates) remarks.push("Resampled to 16,000 Hz, where the file's rate is another.");
     else if (rates !== RATE) {
       remarks.push(`Resampled from ${rates.toLocaleString("en")} to 16,000 Hz.${rates <= 8000 ? " What lies above 4 kHz is not in it." : ""}`);
     }
     const whole = new OfflineAudioContext(1, Math.floor(Math.min(audio.duration, longest) * RATE), RATE);
     const node = whole.createBufferSource();
-    node.buffer = audio;
+    const single = whole.createBuffer(1, mixed.length, audio.sampleRate);
+    single.copyToChannel(lost ? strongest : mixed, 0);
+    node.buffer = single;
     node.connect(whole.destination);
     node.start();
     const cut = channels.some((one) => {

@@ -25,23 +25,10 @@ class SampleBySample(nn.Module):
         self.out = nn.Linear(width, LEVELS)
 
 
-def written_reference(network, controls_N2, draws_N):
-    """A sound (N,) sample by sample, in plain PyTorch: `draws_N` in [0, 1) choose the
-    levels.
-    """
-    state, last, sound = None, torch.zeros(1), []
-    with torch.inference_mode():
-        for control, draw in zip(controls_N2, draws_N, strict=True):
-            made, state = network.gru(torch.cat([last, control])[None, None], state)
-            chances = network.out(made[0, 0]).double().softmax(0).cumsum(0)
-            chosen = int(torch.searchsorted(chances, draw.double()).clamp_max(LEVELS - 1))
-            last = torch.tensor([_value(chosen)], dtype=torch.float32)
-            sound.append(last)
-    return torch.cat(sound)
-
-
 def written(network, controls_N2, draws_N):
-    """The same sound by compiled loops (Numba): the fair contestant of a race."""
+    """A sound (N,) sample by sample, by compiled loops (Numba): the fair contestant of a race.
+    `draws_N` in [0, 1) choose the levels.
+    """
     arrays = [one.detach().numpy() for one in network.parameters()]
     draws = np.asarray(draws_N, np.float64)
     return torch.from_numpy(_loop(np.asarray(controls_N2), draws, *arrays))

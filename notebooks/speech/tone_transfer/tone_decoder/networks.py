@@ -82,13 +82,17 @@ class RecurrentDecoder(nn.Module):
         self.out = nn.Linear(width if layers else read + width, 1 + PARTIALS + BANDS)
 
     def forward(self, x_BT2, state=None):
-        """(plain output (B, T, 126), state): the state is the GRU's, (1, B, width)."""
+        """(plain output (B, T, 126), state): the state is the GRU's, [(1, B, width)]."""
         x_BT2 = centred(x_BT2)
         if self.before:
             parts = [part(x_BT2[..., i : i + 1]) for i, part in enumerate(self.before)]
             x_BT2 = torch.cat(parts, -1)
-        made, state = self.gru(x_BT2, state)
-        return self.out(self.after(torch.cat([x_BT2, made], -1))), state
+        made, last = self.gru(x_BT2, *(state or ()))
+        return self.out(self.after(torch.cat([x_BT2, made], -1))), [last]
+
+    def start(self, like):
+        """The state before the first frame: zeros."""
+        return [like.new_zeros(1, like.shape[0], self.width)]
 
 
 class ConvolutionalDecoder(nn.Module):

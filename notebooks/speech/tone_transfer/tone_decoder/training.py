@@ -71,12 +71,11 @@ def crops(recordings, batch, generator, frames=CROP):
     return tuple(torch.stack(part) for part in zip(*found, strict=True))
 
 
-def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE, told=None):
+def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE):
     """The losses of all steps, shape (steps,); `decoder` is trained in place, its rate falls
     along a cosine.
 
-    `told(step, loss)` is called after each step. Raises FloatingPointError where the loss is no
-    number.
+    Raises FloatingPointError where the loss is no number.
     """
     generator = torch.Generator().manual_seed(seed)
     weights = list(decoder.parameters())
@@ -97,8 +96,6 @@ def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE, told=None):
         adam.step()
         rates.step()
         losses.append(loss.item())
-        if told:
-            told(step, losses[-1])
     return torch.tensor(losses)
 
 

@@ -4,6 +4,8 @@
 not depend on them.
 """
 
+import functools
+
 import torch
 from harmonic_synth import oscillators as hs
 from sound_features import analysis as sf
@@ -27,18 +29,12 @@ def ours(sizes, device):
 
 def naive(sizes, device):
     """The same with the sines of all sixteen seconds made at once"""
-    return _step(device, _whole)
+    return _step(device, functools.partial(hs.synthesise, block=FRAMES))
 
 
 def broken(sizes, device):
     """The same as ours, but each sound and its loss are fetched on their own"""
     return _step(device, hs.synthesise, each=True)
-
-
-def _whole(f0, amplitude, harmonics, rate, hop):
-    partials = amplitude[..., None] * hs.below_nyquist(f0, harmonics, rate)
-    held = [torch.cat([one, one[:, -1:]], 1) for one in (f0, partials)]
-    return hs.bank(*held, rate, hop, block=FRAMES)[0]
 
 
 def _step(device, make, each=False):

@@ -1,34 +1,33 @@
-"""Decoders of many sizes and kinds, each with the same steps and crops of the bansuri's phrases
-and its own best rate; and one with RMS in place of loudness.
+"""Decoders of many sizes and of two kinds, each with the same steps and crops of the bansuri's
+phrases and its own best rate; and one with RMS in place of loudness. Two studies, in order:
 
-    make study CHAPTERS=speech/tone_transfer STUDY=sizes
+    make study CHAPTERS=speech/tone_transfer
 
-`smaller_at_no_loss`: the paper's weights over the fewest of a decoder whose loss less the
-paper's, at 95 % over seeds, is at most the margin: half of the paper's own interval over seeds.
-Half of the held-out phrases choose that decoder; by how much it is off (`smaller_gap`) the
-others say, the witness. 1 where there is none. Rates are chosen on the training phrases.
+`rates`: each decoder at each rate, one seed, short. `sizes`: each at its best one, three seeds.
+A recurrent and a convolutional decoder of about the same weights make a pair, so that size and
+kind are told apart. A decoder is no worse where its loss less the paper's, at 95 % over seeds,
+is at most MARGIN. `smaller_at_no_loss`: the paper's weights over the fewest of such a decoder,
+of any kind; `smaller_recurrent`: of the paper's own. Half of the held-out phrases choose rate
+and decoder. The others, the witness, say how sure that is: the low end is 1 where they don't
+confirm it, or the paper's best rate is the last one tried; the high end is the smallest decoder
+that they don't prove worse.
 """
 
-from statistics import fmean
-from typing import NamedTuple
-
-import torch
-from helpers.study import Arm, Metric, Outcome, Part, Study, student
+from helpers import receipts
+from helpers.study import Arm, Metric, Outcome, Part, Study, StudyError, student
 from instrument_sounds import rendering as ins
 from tone_decoder import networks as td
 from tone_decoder import training as tt
 
-KINDS = ("paper", "tiny", "conv64", "gru64", "conv16")
-RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # one of them for each, by a third of the steps
-TRIAL_SEED, TAIL = 99, 20  # of that trial, whose last steps are compared
-
-
-class Taught(NamedTuple):
-    """A decoder, the rate that taught it, and its losses on the phrases that choose a size."""
-
-    decoder: torch.nn.Module
-    rate: float
-    choosing: list
+PAIRS = {
+    "large": ("conv110", "tiny"),
+    "middle": ("conv64", "gru144"),
+    "small": ("conv16", "gru30"),
+}
+KINDS = ("paper", *(kind for pair in PAIRS.values() for kind in pair))
+RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+TRIED = "rate_{}_{:.0f}_loss"  # the metric of a kind and a rate in hundred-thousandths
+MARGIN = 0.05  # what an earlier, shorter study of five of these decoders had let pass
 
 
 def phrases(name, seeds):
@@ -44,7 +43,7 @@ def heard(sounds, energy="loudness"):
 
 
 def parts(seed, sizes):
-    """Phrases of the bansuri that train, that choose a size, and that witness the choice."""
+    """Phrases of the bansuri that train, that choose a rate and a size, and that witness."""
     first, half = ins.HELD_OUT, sizes["held_out"] // 2
     seeds = {"train": range(sizes["phrases"]), "choosing": range(first, first + half)}
     seeds["witness"] = range(first + half, first + 2 * half)
@@ -57,43 +56,40 @@ def begin(word, job):
 
 
 def fit(job):
-    """The decoder, taught at its best rate; it is judged on the phrases that choose a size, but
-    learns nothing from them.
+    """(the decoder or None where its rate let it diverge, its loss on what chooses: it is
+    judged there, and learns nothing from it).
     """
-    energy = job.arm.setting["energy"]
-    train, choosing = heard(job.train, energy), heard(job.choice, energy)
-    rate = min(job.arm.loss["rates"], key=lambda rate: _trial(job, train, rate))
-    tt.train(job.start, train, job.sizes["steps"], job.sizes["batch"], job.seed, rate)
-    return Taught(job.start, rate, tt.judged(job.start, choosing).tolist())
-
-
-def _trial(job, train, rate):
-    """The loss at the end of a short training; without end where that diverges."""
-    decoder = tt.new_decoder(job.arm.setting["kind"], TRIAL_SEED)
-    steps = max(1, job.sizes["steps"] // 3)
+    setting = job.arm.setting
+    rate = setting.get("rate") or job.arm.loss["rates"].get(setting["kind"])
+    if not rate:
+        raise StudyError(f"no rate is known of {setting['kind']}: record the study rates first")
+    train, told = heard(job.train, setting["energy"]), (job.sizes["batch"], job.seed, rate)
     try:
-        losses = tt.train(decoder, train, steps, job.sizes["batch"], TRIAL_SEED, rate)
+        tt.train(job.start, train, job.sizes["steps"], *told)
     except FloatingPointError:
-        return float("inf")
-    return float(losses[-TAIL:].mean())
+        return None, {}
+    return job.start, {"choosing": _loss(job.start, job.choice, job)} if job.choice else {}
 
 
-def judge(made, witness, job):
-    """The loss over all held-out phrases, the rate, and the losses of either half."""
-    losses = tt.judged(made.decoder, heard(witness, job.arm.setting["energy"])).tolist()
-    found = {"loss": fmean(made.choosing + losses), "rate": made.rate}
-    return found | {"choosing": made.choosing, "witness": losses}
+def judge(made, held_out, job):
+    """The loss over held-out phrases, and over those that choose; nothing of what diverged."""
+    decoder, choosing = made
+    return {} if decoder is None else {"loss": _loss(decoder, held_out, job)} | choosing
 
 
-def by_seed(found, kind, half):
-    """A kind's mean loss on one half of the held-out phrases, a list by seed."""
-    return [fmean(scores["witness"][half]) for scores in found[kind].values()]
+def _loss(decoder, sounds, job):
+    return float(tt.judged(decoder, heard(sounds, job.arm.setting["energy"])).mean())
 
 
-def gaps(found, kind, half):
-    """The same less the paper's."""
-    pairs = zip(by_seed(found, kind, half), by_seed(found, "paper", half), strict=True)
-    return [one - paper for one, paper in pairs]
+def best_rates():
+    """{kind: rate of the lowest recorded loss}; empty where `rates` has not been recorded."""
+    found = receipts.recorded("tone_transfer", name="rates")
+    metrics, best = found["metrics"] if found else {}, {}
+    for kind in KINDS:
+        losses = {rate: metrics.get(TRIED.format(kind, 1e5 * rate)) for rate in RATES}
+        losses = {rate: one["value"] for rate, one in losses.items() if one}
+        best |= {kind: min(losses, key=losses.get)} if losses else {}
+    return best
 
 
 def weights(kind):
@@ -101,54 +97,80 @@ def weights(kind):
     return td.count(tt.new_decoder(kind))
 
 
-def smallest(found):
-    """(the kind with the fewest weights that is no worse than the paper's, the margin)."""
-    mean, _, high = student(by_seed(found, "paper", "choosing"))
-    margin = high - mean
-    fits = [kind for kind in KINDS if student(gaps(found, kind, "choosing"))[2] <= margin]
-    return min(fits, key=weights), margin
+def gap(found, kind, metric="loss"):
+    """(mean, low, high) of a kind's loss less the paper's, over seeds."""
+    own, paper = (
+        [scores["witness"][metric] for scores in found[name].values()]
+        for name in (kind, "paper")
+    )
+    return student([one - other for one, other in zip(own, paper, strict=True)])
+
+
+def smallest(found, kinds, rates):
+    """(times fewer weights of the smallest that is no worse, low, high, its name)."""
+    fits = [kind for kind in kinds if gap(found, kind, "choosing")[2] <= MARGIN]
+    maybe = [kind for kind in kinds if gap(found, kind)[1] <= MARGIN]
+    best = min(fits, key=weights)
+    ratio, most = (weights("paper") / min(map(weights, some)) for some in (fits, maybe))
+    sure = gap(found, best)[2] <= MARGIN and rates.get("paper") not in (RATES[0], RATES[-1])
+    return ratio, ratio if sure else 1.0, max(ratio, most), best
 
 
 def extra(receipt, found):
-    """None; records the smallest decoder that is no worse, and half the length of intervals."""
-    best, margin = smallest(found)
-    receipt.record("smaller_at_no_loss", weights("paper") / weights(best), "×")
-    receipt.record("smaller_margin", margin, "loss")
-    gap = gaps(found, best, "witness")
-    note = "mean over seeds, 95 % interval"
-    receipt.record("smaller_gap", *_ends(gap), len(gap), note, interval="95 %")
-    for name in (*(f"size_{kind}_loss" for kind in KINDS), "smaller_gap", "rms_gap"):
-        one = receipt.metrics[name]
-        receipt.record(f"{name.removesuffix('_loss')}_half", one["high"] - one["value"], "loss")
+    """None; records the smallest decoder that is no worse, of any kind and of the paper's, and
+    the rates.
+    """
+    rates = STUDY.arms["paper"].loss["rates"]
+    recurrent = [kind for kind in KINDS if "conv" not in kind]
+    for name, kinds in (("smaller_at_no_loss", KINDS), ("smaller_recurrent", recurrent)):
+        ratio, low, high, best = smallest(found, kinds, rates)
+        note = "low: confirmed by the witness; high: not proved worse by it"
+        receipt.record(name, ratio, "×", low, high, note=note, interval="95 %")
+        mean, low, high = gap(found, best)
+        count = len(found[best])
+        receipt.record(f"{name}_gap", mean, "loss", low, high, count, interval="95 %")
+    for kind, rate in rates.items():
+        receipt.record(f"size_{kind}_rate", rate, "a step")
 
 
-def _ends(values):
-    mean, low, high = student(values)
-    return mean, "loss", low, high
+def _trial(kind, rate):
+    setting = {"kind": kind, "energy": "loudness", "rate": rate}
+    return Arm(train="train", test=("choosing",), setting=setting)
 
 
 def _arm(kind, energy="loudness"):
-    setting = {"kind": kind, "energy": energy}
-    held = {"choice": "choosing", "test": ("witness",)}
-    return Arm(train="train", **held, loss={"rates": RATES}, setting=setting)
+    own = {"loss": {"rates": best_rates()}, "setting": {"kind": kind, "energy": energy}}
+    return Arm(train="train", choice="choosing", test=("witness",), **own)
 
 
+ABOUT = {"notebook": "tone_transfer", "parts": parts}
+ABOUT |= {"metrics": {"loss": Metric("loss"), "choosing": Metric("loss")}}
+ABOUT |= {"begin": begin, "fit": fit, "judge": judge}
+TRIAL = {"steps": 3, "batch": 1, "phrases": 2, "held_out": 4}
+SIZES = {"batch": 2, "phrases": 10, "held_out": 10}
+RATES_STUDY = Study(
+    name="rates",
+    arms={f"{kind}_{1e5 * rate:.0f}": _trial(kind, rate) for kind in KINDS for rate in RATES},
+    seeds=(99,),
+    processes=2,
+    key="rate_{arm}_{metric}",
+    sizes=SIZES | {"steps": 1_000},
+    trial=TRIAL,
+    **ABOUT,
+)
 STUDY = Study(
-    notebook="tone_transfer",
     name="sizes",
     arms={kind: _arm(kind) for kind in KINDS} | {"rms": _arm("conv64", "rms")},
     seeds=range(3),
-    metrics={"loss": Metric("loss"), "rate": Metric("a step")},
+    processes=2,
     key="size_{arm}_{metric}",
     outcomes={
-        "size_tiny_gap": Outcome("loss", "tiny", "paper", ("setting.kind",)),
-        "rms_gap": Outcome("loss", "rms", "conv64", ("setting.energy",)),
-    },
-    sizes={"steps": 360, "batch": 2, "phrases": 10, "held_out": 10},
-    trial={"steps": 3, "batch": 1, "phrases": 2, "held_out": 4},
-    parts=parts,
-    begin=begin,
-    fit=fit,
-    judge=judge,
+        f"kind_{size}_gap": Outcome("loss", *pair, ("setting.kind",))
+        for size, pair in PAIRS.items()
+    }
+    | {"rms_gap": Outcome("loss", "rms", "conv64", ("setting.energy",))},
+    sizes=SIZES | {"steps": 3_000},
+    trial=TRIAL,
     extra=extra,
+    **ABOUT,
 )

@@ -7,7 +7,6 @@ seconds of a real recording. Minutes each. In the slice's folder:
 
 import math
 import sys
-from pathlib import Path
 
 import torch
 from helpers import data
@@ -19,8 +18,9 @@ from tone_decoder import training as tt
 from voice_transfer import transfer as vt
 from voice_transfer.study_tone_transfer import heard, phrases
 
-REAL = {"saxophone": "sax-phrase.wav"}
-REAL_SPLIT_S = 6  # what comes later is held out; sax-phrase-short.wav is a part of it
+# A clip, and the second from which on it is held out: sax-phrase-short.wav is a part of that.
+REAL = {"saxophone": ("sax-phrase.wav", 6), "cello": ("cello-phrase.wav", 6)}
+REAL |= {"trumpet": ("sorohanro_-_solo-trumpet-06.hq.ogg", 4)}
 
 
 def seconds(file, first_s, last_s=None):
@@ -37,7 +37,8 @@ def parts(seed, sizes):
     found, count = {}, sizes["phrases"]
     for name in vt.INSTRUMENTS:
         if name in REAL:
-            own = seconds(REAL[name], 0, REAL_SPLIT_S), seconds(REAL[name], REAL_SPLIT_S)
+            file, split_s = REAL[name]
+            own = seconds(file, 0, split_s), seconds(file, split_s)
         else:
             both = range(count), range(ins.HELD_OUT, ins.HELD_OUT + count)
             own = (phrases(name, seeds) for seeds in both)
@@ -72,25 +73,21 @@ MADE = Study(
 )
 
 
-def ship(names, path=vt.CHECKPOINT, study=MADE):
-    """None; trains instruments and writes each into the shipped file, beside the others.
+def ship(names, path=vt.CHECKPOINT):
+    """None; trains instruments and writes each into the shipped file, beside the others there.
 
     KeyError for a name that is no instrument's.
     """
-    arms, made = {name: study.arms[name] for name in names}, {}
-    torch.set_num_threads(study.threads)
-    seed, found = study.seeds[0], study.parts(study.seeds[0], study.sizes)
-    study.apart(found)
+    arms, seed = {name: MADE.arms[name] for name in names}, MADE.seeds[0]
+    torch.set_num_threads(MADE.threads)
+    found = MADE.parts(seed, MADE.sizes)
+    MADE.apart(found)
     for name, arm in arms.items():
-        job = Job(name, arm, seed, study.sizes, train=found[arm.train].data)
-        made[name] = study.fit(job._replace(start=study.begin("new", job)))
-        loss = study.judge(made[name], found[arm.test[0]].data, job)["loss"]
+        job = Job(name, arm, seed, MADE.sizes, train=found[arm.train].data)
+        made = MADE.fit(job._replace(start=MADE.begin("new", job)))
+        loss = MADE.judge(made, found[arm.test[0]].data, job)["loss"]
         print(f"{name}: {loss:.2f} on what is held out", flush=True)
-        others = [
-            other for other in vt.INSTRUMENTS if other not in arms and Path(path).exists()
-        ]
-        there = {other: vt.load(other, path) for other in others}
-        vt.save(there | made, path)  # read anew: another process may have written another one
+        vt.save({one: vt.load(one, path) for one in vt.names(path)} | {name: made}, path)
 
 
 if __name__ == "__main__":

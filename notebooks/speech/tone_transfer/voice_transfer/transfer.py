@@ -20,11 +20,11 @@ from tone_decoder import networks as td
 from tone_decoder.training import new_decoder, play
 
 CHECKPOINT = Path(__file__).with_name("instruments.safetensors")
-INSTRUMENTS = ("bansuri", "shehnai", "sarangi", "saxophone")
+INSTRUMENTS = ("bansuri", "shehnai", "sarangi", "saxophone", "trumpet", "cello")
 KIND = "conv64"
 HUSHED = 0.25  # loudness (20 dB) taken away where there is no sure pitch: consonants and breath
-# samples after a frame that its features may depend on: what of a span lies behind its middle
-CONTEXT = 1472
+# samples around a frame that its features may depend on, in whole frames
+CONTEXT = 768
 
 
 class Instrument(NamedTuple):
@@ -69,13 +69,18 @@ def save(instruments, path=CHECKPOINT):
     save_file(weights, path)
 
 
+def names(path=CHECKPOINT):
+    """The names of the instruments in a file."""
+    return sorted({key.partition(".")[0] for key in load_file(path)})
+
+
 def load(name, path=CHECKPOINT, kind=KIND):
     """The `Instrument` of that name from the shipped file; ValueError for another name."""
-    parts = ((key.partition("."), one) for key, one in load_file(path).items())
-    weights = {key: one for (whose, _, key), one in parts if whose == name}
-    if not weights:
+    if name not in names(path):
         known = ", ".join(INSTRUMENTS)
         raise ValueError(f"no instrument is called {name!r}; {known} are in {Path(path).name}")
+    parts = ((key.partition("."), one) for key, one in load_file(path).items())
+    weights = {key: one for (whose, _, key), one in parts if whose == name}
     where = weights.pop("place").tolist()
     decoder = new_decoder(kind).eval().requires_grad_(False)
     decoder.load_state_dict({key: value.float() for key, value in weights.items()})
@@ -126,8 +131,8 @@ class Player:
     """The same sound chunk by chunk: `[*map(player.push, chunks), player.finish()]`, joined, is
     `transfer` of the whole.
 
-    It is late by 1,472 samples of context and a frame, 96 ms. Raises ValueError for samples
-    that are not finite.
+    It is late by 768 samples of context and a frame, 52 ms. Raises ValueError for samples that
+    are not finite.
     """
 
     def __init__(self, instrument, shift, seed=0):

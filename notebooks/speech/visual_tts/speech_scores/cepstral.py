@@ -8,7 +8,7 @@ warping.
 c_0, the loudness, is left out. In step, a word that comes late counts in full; after dynamic
 time warping it counts little. Print both.
 
-Shapes: `S` and `R` steps, `M` mels, `D` = 13 coefficients. NumPy arrays, float64.
+Shapes: `S` and `R` steps, `M` mels, `D` = 13 coefficients, `K` spectra. NumPy, float64.
 """
 
 import math
@@ -16,12 +16,8 @@ import math
 import numpy as np
 from scipy.fft import dct
 
-__all__ = [
-    "cepstra",
-    "mel_cepstral_distortion",
-    "mel_cepstral_distortion_reference",
-    "warping_path",
-]
+__all__ = ["cepstra", "mel_cepstral_distortion", "mel_cepstral_distortion_reference"]
+__all__ += ["warped_distances", "warping_path"]
 
 COEFFICIENTS = 13
 DB = 10 / math.log(10)
@@ -32,9 +28,7 @@ def cepstra(ln_mel_SM):
     power is their double.
     """
     ln_mel_SM = np.asarray(ln_mel_SM, np.float64)
-    return dct(2 * ln_mel_SM, type=2, axis=-1)[:, 1 : COEFFICIENTS + 1] / (
-        2 * ln_mel_SM.shape[-1]
-    )
+    return dct(ln_mel_SM, type=2)[:, 1 : COEFFICIENTS + 1] / ln_mel_SM.shape[-1]
 
 
 def mel_cepstral_distortion(said_SD, true_RD, warp=False):
@@ -55,8 +49,7 @@ def mel_cepstral_distortion(said_SD, true_RD, warp=False):
         )
     if not warp:
         return DB * np.sqrt(2 * ((said - true) ** 2).sum(1)).mean()
-    squares = (said**2).sum(1)[:, None] + (true**2).sum(1) - 2 * said @ true.T
-    cost = np.sqrt(np.maximum(squares, 0))
+    cost = distances(said, true)
     path = warping_path(cost)
     return DB * math.sqrt(2) * cost[path[:, 0], path[:, 1]].mean()
 
@@ -73,23 +66,50 @@ def warping_path(cost_SR):
     """The cheapest path through a matrix of costs, (steps, 2) from (0, 0) to (S-1, R-1); each
     step moves on in one or both.
 
-    Time and memory are S R; the sums are taken diagonal by diagonal (Sakoe and Chiba 1978,
-    symmetric, weight 1 each).
+    Time and memory are S R (Sakoe and Chiba 1978, symmetric, weight 1 each).
     """
-    cost = np.asarray(cost_SR, np.float64)
-    rows, columns = cost.shape
-    total = np.full((rows + 1, columns + 1), np.inf)
-    total[0, 0] = 0
-    for diagonal in range(rows + columns - 1):
-        i = np.arange(max(0, diagonal - columns + 1), min(rows, diagonal + 1))
-        j = diagonal - i
-        before = np.minimum(np.minimum(total[i, j + 1], total[i + 1, j]), total[i, j])
-        total[i + 1, j + 1] = cost[i, j] + before
-    path, (i, j) = [], (rows, columns)
+    total = _least_sums(np.asarray(cost_SR, np.float64)[None])[0]
+    path, (i, j) = [], np.subtract(total.shape, 1)
     while i > 0:
         path.append((i - 1, j - 1))
         i, j = min(((i - 1, j - 1), (i - 1, j), (i, j - 1)), key=lambda at: total[at])
     return np.array(path[::-1])
+
+
+def warped_distances(said_SD, others):
+    """The mean distance of cepstra (S, D) to each of `others`, [(R, D)], along its best path:
+    (K,).
+
+    A diagonal step counts twice, so all paths to one weigh S + R (Sakoe and Chiba 1978).
+    """
+    cost = np.zeros((len(others), len(said_SD), max(map(len, others))))
+    for k, other in enumerate(others):
+        cost[k, :, : len(other)] = distances(said_SD, other)
+    total = _least_sums(cost, diagonal=2)[:, -1]
+    ends = [(sums[len(one)], len(one)) for sums, one in zip(total, others, strict=True)]
+    return np.array([end / (len(said_SD) + long) for end, long in ends])
+
+
+def distances(said_SD, true_RD):
+    """The distance of each step of one to each step of the other, (S, R)."""
+    squares = (said_SD**2).sum(1)[:, None] + (true_RD**2).sum(1) - 2 * said_SD @ true_RD.T
+    return np.sqrt(np.maximum(squares, 0))
+
+
+def _least_sums(cost_KSR, diagonal=1):
+    """The cost of the cheapest path to each place, (K, S + 1, R + 1), taken diagonal by
+    diagonal; the first row and column are no place. A diagonal step has the weight `diagonal`.
+    """
+    _, rows, columns = cost_KSR.shape
+    total = np.full((len(cost_KSR), rows + 1, columns + 1), np.inf)
+    total[:, 0, 0] = 0
+    for at in range(rows + columns - 1):
+        i = np.arange(max(0, at - columns + 1), min(rows, at + 1))
+        j, here = at - i, cost_KSR[:, i, at - i]
+        straight = np.minimum(total[:, i, j + 1], total[:, i + 1, j])
+        across = total[:, i, j] + (diagonal - 1) * here
+        total[:, i + 1, j + 1] = here + np.minimum(straight, across)
+    return total
 
 
 def _checked(values):

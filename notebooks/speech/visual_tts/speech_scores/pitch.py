@@ -13,17 +13,13 @@ f' is the reference (Chu and Alwan 2009).
 Shapes: `N` frames of 10 ms. A pitch of 0 means unvoiced.
 """
 
+import math
+
 import numpy as np
 import torch
 
-__all__ = [
-    "f0_errors_reference",
-    "f0_frame_error",
-    "f0_track",
-    "gross_pitch_error",
-    "normalised_f0",
-    "voicing_error",
-]
+__all__ = ["f0_errors_reference", "f0_frame_error", "f0_track", "gross_pitch_error"]
+__all__ += ["normalised_f0", "voicing_error"]
 
 RATE_HZ, HOP, WINDOW, SIZE = 16_000, 160, 640, 1024
 LOWEST_HZ, HIGHEST_HZ = 75.0, 450.0
@@ -57,9 +53,8 @@ def f0_track(sound_N):
     best = lags[strength[:, 1:-1].argmax(1) + 1]
     before, here, after = (ratio.gather(1, (best + side)[:, None])[:, 0] for side in (-1, 0, 1))
     bend = 2 * here - before - after
-    shift = torch.where(bend > 1e-9, (after - before) / (2 * bend).clamp_min(1e-9), 0.0).clamp(
-        -1, 1
-    )
+    shift = torch.where(bend > 1e-9, (after - before) / (2 * bend).clamp_min(1e-9), 0.0)
+    shift = shift.clamp(-1, 1)
     voiced = (here > VOICED) & (bend > 0) & (level > QUIET * level.max().clamp_min(1e-9))
     return torch.where(voiced, FINER * RATE_HZ / (best + shift), 0.0).numpy()
 
@@ -70,9 +65,7 @@ def gross_pitch_error(said_N, true_N):
     """
     said, true = _pair(said_N, true_N)
     both = (said > 0) & (true > 0)
-    return (
-        float((np.abs(said - true) > GROSS * true)[both].mean()) if both.any() else float("nan")
-    )
+    return float((np.abs(said - true) > GROSS * true)[both].mean()) if both.any() else math.nan
 
 
 def voicing_error(said_N, true_N):
@@ -88,10 +81,8 @@ def f0_frame_error(said_N, true_N):
     0.75
     """
     said, true = _pair(said_N, true_N)
-    both = (said > 0) & (true > 0)
-    return float(
-        (both & (np.abs(said - true) > GROSS * true) | ((said > 0) != (true > 0))).mean()
-    )
+    gross = (said > 0) & (true > 0) & (np.abs(said - true) > GROSS * true)
+    return float((gross | ((said > 0) != (true > 0))).mean())
 
 
 def normalised_f0(f0_N):
@@ -111,11 +102,8 @@ def f0_errors_reference(said, true):
             gross += abs(f - f_true) > GROSS * f_true
         elif f > 0 or f_true > 0:
             differs += 1
-    return (
-        (gross / both if both else float("nan")),
-        differs / len(true),
-        (gross + differs) / len(true),
-    )
+    gpe = gross / both if both else math.nan
+    return gpe, differs / len(true), (gross + differs) / len(true)
 
 
 def _autocorrelation(values):
@@ -131,9 +119,8 @@ def _pair(said, true):
             f"pitch of shapes {said.shape} and {true.shape}: two tracks of one length, "
             "one frame at least, are allowed"
         )
-    if not (
-        np.isfinite(said).all() and np.isfinite(true).all() and min(said.min(), true.min()) >= 0
-    ):
+    both = np.stack([said, true])
+    if not (np.isfinite(both).all() and both.min() >= 0):
         raise ValueError(
             "a pitch is below zero or not finite: 0 marks an unvoiced frame, "
             "Hz above it a voiced one"

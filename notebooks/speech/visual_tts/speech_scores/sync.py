@@ -21,14 +21,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = [
-    "SyncScorer",
-    "offset_distances",
-    "offset_distances_reference",
-    "silence_overlap",
-    "sync_scores",
-    "train_scorer",
-]
+__all__ = ["SyncScorer", "offset_distances", "offset_distances_reference", "silence_overlap"]
+__all__ += ["sync_scores", "train_scorer"]
 
 MOST = 15
 
@@ -45,9 +39,8 @@ class SyncScorer(nn.Module):
             nn.ReLU(),
         )
         self.seen = nn.Linear(32 * 16, size)
-        self.hear = nn.Sequential(
-            nn.Conv1d(mels, 48, 20, stride=4), nn.ReLU(), nn.Conv1d(48, size, 1)
-        )
+        layers = (nn.Conv1d(mels, 48, 20, stride=4), nn.ReLU(), nn.Conv1d(48, size, 1))
+        self.hear = nn.Sequential(*layers)
 
     def forward(self, video_BTPP, mel_BSM):
         still = video_BTPP.mean(1, keepdim=True)  # who it is, and the light
@@ -70,28 +63,17 @@ def train_scorer(items, steps=300, batch=12, seed=0):
     for _ in range(steps):
         rows = [items[int(r)] for r in torch.randint(len(items), (batch,))]
         starts = [int(torch.randint(len(row["video"]) - shortest + 1, ())) for row in rows]
-        video = (
-            torch.stack(
-                [row["video"][a : a + shortest] for row, a in zip(rows, starts, strict=True)]
-            ).float()
-            / 255
-        )
-        mel = torch.stack(
-            [
-                row["mel"][4 * a : 4 * (a + shortest)]
-                for row, a in zip(rows, starts, strict=True)
-            ]
-        )
+        at = list(zip(rows, starts, strict=True))
+        video = torch.stack([row["video"][a : a + shortest] for row, a in at]).float() / 255
+        mel = torch.stack([row["mel"][4 * a : 4 * (a + shortest)] for row, a in at])
         seen, heard = scorer(video, mel)
         alike_BTT = 10 * seen @ heard.transpose(1, 2)
         wanted = torch.arange(alike_BTT.shape[1]).expand(batch, -1)
-        loss = F.cross_entropy(alike_BTT.transpose(1, 2), wanted) + F.cross_entropy(
-            alike_BTT, wanted
-        )
+        there, back = alike_BTT.transpose(1, 2), alike_BTT
+        loss = F.cross_entropy(there, wanted) + F.cross_entropy(back, wanted)
         optimiser.zero_grad(), loss.backward(), optimiser.step()
-    return scorer.eval().requires_grad_(False), float(
-        (alike_BTT.argmax(-1) == wanted).float().mean()
-    )
+    found = (alike_BTT.argmax(-1) == wanted).float().mean()
+    return scorer.eval().requires_grad_(False), float(found)
 
 
 def offset_distances(seen_TE, heard_TE):
@@ -107,10 +89,8 @@ def offset_distances(seen_TE, heard_TE):
         )
     moments, found = len(seen_TE), []
     for k in range(-MOST, MOST + 1):
-        seen, heard = (
-            seen_TE[max(0, -k) : moments - max(0, k)],
-            heard_TE[max(0, k) : moments + min(0, k)],
-        )
+        seen = seen_TE[max(0, -k) : moments - max(0, k)]
+        heard = heard_TE[max(0, k) : moments + min(0, k)]
         found.append((seen - heard).norm(dim=-1).mean())
     return torch.stack(found)
 
@@ -120,10 +100,8 @@ def offset_distances_reference(seen, heard):
     found = []
     for k in range(-MOST, MOST + 1):
         pairs = [(v, heard[n + k]) for n, v in enumerate(seen) if 0 <= n + k < len(heard)]
-        found.append(
-            sum(sum((a - b) ** 2 for a, b in zip(v, w, strict=True)) ** 0.5 for v, w in pairs)
-            / len(pairs)
-        )
+        far = (sum((a - b) ** 2 for a, b in zip(v, w, strict=True)) ** 0.5 for v, w in pairs)
+        found.append(sum(far) / len(pairs))
     return found
 
 
@@ -133,13 +111,9 @@ def sync_scores(scorer, video_TPP, mel_SM):
     """
     seen, heard = scorer(video_TPP[None].float() / 255, mel_SM[None])
     found_K = offset_distances(seen[0], heard[0])
-    least = found_K.min()
-    offset = int(found_K.argmin()) - MOST
-    return {
-        "distance": float(least),
-        "confidence": float(found_K.median() - least),
-        "offset": offset,
-    }
+    least, offset = found_K.min(), int(found_K.argmin()) - MOST
+    confidence = float(found_K.median() - least)
+    return {"distance": float(least), "confidence": confidence, "offset": offset}
 
 
 def silence_overlap(said_N, true_N, share=0.05):
@@ -149,9 +123,7 @@ def silence_overlap(said_N, true_N, share=0.05):
     A step is silent below `share` of the 95th percentile of its sound's levels. Both need one
     length.
     """
-    if len(said_N) != len(true_N) or not (
-        np.isfinite(said_N).all() and np.isfinite(true_N).all()
-    ):
+    if len(said_N) != len(true_N) or not np.isfinite([said_N, true_N]).all():
         raise ValueError(
             f"sounds of {len(said_N)} and {len(true_N)} samples: two finite ones of one length "
             "are allowed"

@@ -48,3 +48,7 @@ def test_pitch_s_speedup_is_yin_s_time_over_ours(told):
 
 def test_griffin_lim_s_speedup_is_librosa_s_time_over_ours(told):
     assert told["vocoder_speedup"] == 3
+
+
+def test_praat_s_time_beside_the_same_yin_is_not_lost(told):
+    assert told["praat_speedup"] == 0.8

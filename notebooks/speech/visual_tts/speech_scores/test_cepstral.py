@@ -8,7 +8,13 @@ import librosa
 import numpy as np
 import pytest
 
-from . import cepstra, mel_cepstral_distortion, mel_cepstral_distortion_reference, warping_path
+from . import (
+    cepstra,
+    mel_cepstral_distortion,
+    mel_cepstral_distortion_reference,
+    warped_distances,
+    warping_path,
+)
 
 
 def ripples(*amplitudes, mels=80):
@@ -64,6 +70,21 @@ def test_warping_forgives_a_delay_and_in_step_does_not():
         < 1e-6
         < 5
         < mel_cepstral_distortion(early, late)
+    )
+
+
+def test_warped_distances_are_librosas_symmetric_ones_whatever_stands_beside():
+    rng = np.random.default_rng(4)
+    said, others = rng.normal(size=(11, 3)), [rng.normal(size=(n, 3)) for n in (1, 7, 19)]
+    found = warped_distances(said, others)
+    for other, got in zip(others, found, strict=True):
+        cost = np.linalg.norm(said[:, None] - other, axis=-1)
+        sums, _ = librosa.sequence.dtw(C=cost, weights_mul=np.array([2.0, 1, 1]))
+        wanted = (sums[-1, -1] + cost[0, 0]) / (len(said) + len(other))  # its start counts once
+        assert math.isclose(got, wanted)
+        assert math.isclose(warped_distances(said, [other])[0], got)
+    assert warped_distances(said, [said, np.repeat(said, 2, axis=0)]) == pytest.approx(
+        0, abs=1e-6
     )
 
 

@@ -11,6 +11,7 @@ Shapes: `N` samples at 16 kHz, `T` frames of 40 ms; a frame has 640 samples.
 
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 from math import gcd
 
 import numpy as np
@@ -23,7 +24,7 @@ from .espeak import Voice
 from .face import FPS, Face, mouth_track, render
 
 __all__ = ["DIGITS", "SPEAKERS", "WORDS", "Clip", "Script", "draw_script", "make_clip"]
-__all__ += ["make_clips", "read_again", "real_clip"]
+__all__ += ["make_clips", "read_again", "real_clip", "split", "spoken_words"]
 
 RATE_HZ = 16_000
 FRAME = RATE_HZ // FPS
@@ -31,7 +32,7 @@ DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 WORDS = (*DIGITS, "hello", "maybe")
 VOICELESS = set("ptkfsθʃh")
 PITCHES = {"m": (55, 65, 75), "f": (35, 45, 55)}  # eSpeak's unit; 97 to 240 Hz with emphasis
-VARIANTS = {  # nobody is in two groups
+VARIANTS = {  # of one synthesiser; none is in two groups, which `split` holds
     "train": ("m1", "m2", "m3", "m5", "m7", "f1", "f2", "f4"),
     "test": ("m4", "f3", "adam", "f5", "m8", "linda"),
     "sync": ("m6", "Alex", "Andy", "john", "Annie", "steph", "belinda", "quincy"),
@@ -156,9 +157,8 @@ def _joined(script, spoken):
             f"{script.emphasised}: one pause more than words, none below zero, is allowed"
         )
     phonemes, words, starts, now = [(0.0, "")], [], [], 0
-    for word, pause_s, (sound, told) in zip(
-        script.words, script.pauses_s, spoken, strict=False
-    ):
+    each = zip(script.words, script.pauses_s, spoken, strict=False)
+    for word, pause_s, (sound, told) in each:
         now += round(pause_s * RATE_HZ)
         starts.append(now)
         phonemes += [(now / RATE_HZ + start, ipa) for start, ipa in told]
@@ -182,6 +182,27 @@ def make_clips(group, count, seed, words=3, leak=False):
     return [
         make_clip(draw_script(rng, words), voice, Face.draw(rng), rng, leak) for voice in voices
     ]
+
+
+def split(**drawn):
+    """{group: clips} of groups of speakers, each `group=(count, seed)`: who trains, who judges
+    and who is tested. ValueError where two of them share a variant of eSpeak's.
+    """
+    made = {group: make_clips(group, *how) for group, how in drawn.items()}
+    variants = {group: {clip.voice.variant for clip in clips} for group, clips in made.items()}
+    for one, other in combinations(made, 2):
+        if both := sorted(variants[one] & variants[other]):
+            raise ValueError(
+                f"the groups {one!r} and {other!r} share {both}: a voice of one group is "
+                "allowed in no other, or a test would hear what was trained on"
+            )
+    return made
+
+
+def spoken_words(voice, rate):
+    """{word: sound (N,)} of all WORDS in a voice at the level of a clip, none emphasised."""
+    said = {word: _word(word, voice, rate)[0] for word in WORDS}
+    return {word: sound * (0.1 / np.sqrt(np.mean(sound**2))) for word, sound in said.items()}
 
 
 def _filmed(script, words, phonemes, sound, speaker, face, leak, pixels, voice=None):
@@ -243,10 +264,7 @@ def _relevelled(sound, voiced, rng, level=0.1, deviation_db=3.0):
     gain_db = 20 * np.log10(level) - 10 * np.log10(power + 1e-9)
     at = np.flatnonzero(voiced & (power > 1e-5))
     gain_db = np.interp(np.arange(hops), at, gain_db[at])
-    slow = gaussian_filter1d(rng.standard_normal(hops + 200), 30)[100:-100] * np.sqrt(
-        2 * np.sqrt(np.pi) * 30
-    )
-    fine_db = np.interp(
-        np.arange(len(sound)) / 160, np.arange(hops) + 0.5, gain_db + deviation_db * slow
-    )
+    slow = gaussian_filter1d(rng.standard_normal(hops + 200), 30)[100:-100]
+    gain_db = gain_db + deviation_db * slow * np.sqrt(2 * np.sqrt(np.pi) * 30)
+    fine_db = np.interp(np.arange(len(sound)) / 160, np.arange(hops) + 0.5, gain_db)
     return np.clip(sound * 10 ** (fine_db / 20), -0.99, 0.99).astype(np.float32)

@@ -41,20 +41,14 @@ class Voice:
 
 class _Event(ctypes.Structure):
     _fields_ = (
-        ("type", ctypes.c_int),
-        ("unique_identifier", ctypes.c_uint),
-        ("text_position", ctypes.c_int),
-        ("length", ctypes.c_int),
-        ("audio_position_ms", ctypes.c_int),
-        ("sample", ctypes.c_int),
-        ("user_data", ctypes.c_void_p),
-        ("name", ctypes.c_char * 8),
+        *(("type", ctypes.c_int), ("unique_identifier", ctypes.c_uint)),
+        *((name, ctypes.c_int) for name in ("text_position", "length", "at_ms", "sample")),
+        *(("user_data", ctypes.c_void_p), ("name", ctypes.c_char * 8)),
     )
 
 
-_Heard = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event)
-)
+_TOLD = (ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event))
+_Heard = ctypes.CFUNCTYPE(ctypes.c_int, *_TOLD)
 
 
 @lru_cache(maxsize=1)
@@ -77,12 +71,8 @@ def _library():
         at = 0
         while events[at].type != LAST:
             if events[at].type == PHONEME:
-                phonemes.append(
-                    (
-                        events[at].audio_position_ms / 1000,
-                        events[at].name.decode("utf-8", "ignore"),
-                    )
-                )
+                ipa = events[at].name.decode("utf-8", "ignore")
+                phonemes.append((events[at].at_ms / 1000, ipa))
             at += 1
         return 0
 

@@ -19,34 +19,17 @@ __all__ = ["FPS", "Face", "mouth_track", "render"]
 FPS = 25
 FINE_HZ, BLUR_S = 500, 0.03
 REST = (0.0, 0.5, 0.0, 0.0)  # opening, width, teeth, tongue, each 0 to 1
-_MOUTHS = {  # sounds that look alike share one
-    "m b p": (0, 0.45, 0, 0),
-    "f v": (0.12, 0.5, 0.9, 0),
-    "w": (0.12, 0.1, 0, 0),
-    "h": (0.4, 0.5, 0, 0),
-    "s": (0.18, 0.7, 1, 0),
-    "z": (0.18, 0.65, 1, 0),
-    "t d": (0.22, 0.6, 0.6, 0.4),
-    "n": (0.28, 0.55, 0.4, 0.6),
-    "l": (0.36, 0.55, 0.2, 0.9),
-    "θ ð": (0.25, 0.6, 0.5, 1),
-    "ɹ": (0.25, 0.25, 0.2, 0),
-    "k ɡ": (0.32, 0.5, 0.2, 0),
-    "j": (0.2, 0.85, 0.4, 0),
-    "i": (0.28, 0.95, 0.5, 0),
-    "ɪ": (0.35, 0.8, 0.3, 0),
-    "e": (0.45, 0.8, 0.2, 0),
-    "ɛ": (0.6, 0.75, 0.1, 0),
-    "a": (1.0, 0.65, 0, 0),
-    "ɐ": (0.7, 0.55, 0, 0),
-    "ʌ": (0.7, 0.5, 0, 0),
-    "ə": (0.4, 0.5, 0, 0),
-    "ɔ": (0.75, 0.2, 0, 0),
-    "o": (0.55, 0.2, 0, 0),
-    "ʊ": (0.25, 0.1, 0, 0),
-    "u": (0.22, 0.05, 0, 0),
-    "ɚ": (0.35, 0.3, 0.1, 0),
-}
+_MOUTHS = {  # opening, width, teeth, tongue; sounds that look alike share one
+    "m b p": (0, 0.45, 0, 0),     "f v": (0.12, 0.5, 0.9, 0),  "w": (0.12, 0.1, 0, 0),
+    "h": (0.4, 0.5, 0, 0),        "s": (0.18, 0.7, 1, 0),      "z": (0.18, 0.65, 1, 0),
+    "t d": (0.22, 0.6, 0.6, 0.4), "n": (0.28, 0.55, 0.4, 0.6), "l": (0.36, 0.55, 0.2, 0.9),
+    "θ ð": (0.25, 0.6, 0.5, 1),   "ɹ": (0.25, 0.25, 0.2, 0),   "k ɡ": (0.32, 0.5, 0.2, 0),
+    "j": (0.2, 0.85, 0.4, 0),     "i": (0.28, 0.95, 0.5, 0),   "ɪ": (0.35, 0.8, 0.3, 0),
+    "e": (0.45, 0.8, 0.2, 0),     "ɛ": (0.6, 0.75, 0.1, 0),    "a": (1.0, 0.65, 0, 0),
+    "ɐ": (0.7, 0.55, 0, 0),       "ʌ": (0.7, 0.5, 0, 0),       "ə": (0.4, 0.5, 0, 0),
+    "ɔ": (0.75, 0.2, 0, 0),       "o": (0.55, 0.2, 0, 0),      "ʊ": (0.25, 0.1, 0, 0),
+    "u": (0.22, 0.05, 0, 0),      "ɚ": (0.35, 0.3, 0.1, 0),
+}  # fmt: skip
 RANGES = {"skin": (0.5, 0.9), "hair": (0.05, 0.35), "lips": (-0.25, -0.12), "back": (0.1, 0.9)}
 RANGES |= {"aspect": (0.72, 0.85), "eyes": (0.28, 0.36), "mouth": (0.34, 0.44)}
 RANGES |= {"brows": (0.04, 0.07)}
@@ -111,16 +94,12 @@ def render(face, track_T4, brows_T, view="face", pixels=32):
     rng, frames = np.random.default_rng(face.seed), len(track_T4)
     half, centre = (1.15, 0.0) if view == "face" else (0.55, 0.5)
     axis = (np.arange(pixels) + 0.5) / pixels * 2 - 1
-    x, y = (
-        np.float32(axis)[None, None, :] * half,
-        np.float32(axis)[None, :, None] * half + centre,
-    )
+    ends = np.float32(axis) * half
     turn, shift, tall, scale = _motion(rng, frames, face.sway)
+    x, y = ends[None, None, :], ends[None, :, None] + np.float32(centre)
     x, y = x - shift * (view == "face"), y - tall * (view == "face")
-    x, y = (
-        scale * (x * np.cos(turn) + y * np.sin(turn)),
-        scale * (y * np.cos(turn) - x * np.sin(turn)),
-    )
+    cos, sin = scale * np.cos(turn), scale * np.sin(turn)
+    x, y = x * cos + y * sin, y * cos - x * sin
     image = _head(face, x, y, track_T4, brows_T, 2 * half / pixels)
     image = image * (1 + face.light[0] * x + face.light[1] * y)
     image = image + face.noise * rng.standard_normal(image.shape, dtype=np.float32)
@@ -132,9 +111,8 @@ def _motion(rng, frames, sway):
     about `sway`.
     """
     white = rng.standard_normal((4, frames + 60))
-    slow = gaussian_filter1d(white, 8, axis=1)[:, 30 : frames + 30] * np.sqrt(
-        2 * np.sqrt(np.pi) * 8
-    )
+    slow = gaussian_filter1d(white, 8, axis=1)[:, 30 : frames + 30]
+    slow = slow * np.sqrt(2 * np.sqrt(np.pi) * 8)
     turn, shift, tall, scale = np.float32(slow)[:, :, None, None] * sway
     return turn, 0.5 * shift, 0.5 * tall, 1 + 0.3 * scale
 

@@ -25,7 +25,10 @@ from . import (
     real_clip,
     render,
     say,
+    split,
+    spoken_words,
 )
+from .clips import WORDS
 from .face import VISEMES
 
 
@@ -124,6 +127,24 @@ def test_groups_of_speakers_share_no_voice():
     assert not (
         variants[0] & variants[1] or variants[0] & variants[2] or variants[1] & variants[2]
     )
+
+
+def test_a_split_hands_each_group_its_own_clips_and_refuses_a_voice_in_two(monkeypatch):
+    made = split(train=(2, 1), test=(1, 7))
+    assert list(made) == ["train", "test"] and [len(clips) for clips in made.values()] == [2, 1]
+    assert (made["test"][0].sound_N == make_clips("test", 1, 7)[0].sound_N).all()
+    monkeypatch.setitem(SPEAKERS, "train", SPEAKERS["test"])
+    with pytest.raises(ValueError, match=r"'train' and 'test' share \['m4'\]"):
+        split(train=(2, 1), test=(1, 7))
+
+
+def test_known_words_are_all_twelve_at_one_level_and_nobody_is_emphasised():
+    known = spoken_words(Voice("m3", 55), 160)
+    assert set(known) == set(WORDS) and len(known) == 12
+    assert all(np.isclose(np.sqrt(np.mean(sound**2)), 0.1) for sound in known.values())
+    face, rng = Face.draw(np.random.default_rng(0)), np.random.default_rng(0)
+    _, start, end = make_clip(script(emphasised=None), Voice("m3", 55), face, rng).words[0]
+    assert len(known["two"]) == round(16_000 * (end - start))
 
 
 def test_clips_are_drawn_again_from_their_seed_and_differ_by_it():

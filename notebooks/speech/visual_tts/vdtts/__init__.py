@@ -13,33 +13,17 @@ players           what is heard, seen and touched in the page
 
 from .attention import LogisticWalk, walk_reference
 from .checkpoint import SHIPPED, load_all, save_all
-from .dubbing import SCORES, dub, fitted, rows_of, scores_of, shuffled, speak
+from .dubbing import ROWS, dub, fitted, paired, ranked, row_of, scores_of, shuffled, speak
 from .mel import griffin_lim, griffin_lim_reference, log_mel, vocode
 from .model import SYSTEMS, VisualTTS, loss_of, spell
 from .neural_vocoder import NeuralVocoder, train_vocoder
-from .players import (
-    draw_dubs,
-    draw_study,
-    longest_pause_ms,
-    means_of_study,
-    pause_slider,
-    player,
-    strip,
-)
+from .players import draw_dubs, longest_pause_ms, pause_slider, player, strip
 from .training import batch_of, mel_of, prepare, train
 from .voice_vector import VoiceVector, train_voices
 
-__all__ = ["LogisticWalk", "NeuralVocoder", "SCORES", "SHIPPED", "SYSTEMS", "VisualTTS"]
-__all__ += [
-    "VoiceVector",
-    "batch_of",
-    "draw_dubs",
-    "draw_study",
-    "dub",
-    "fitted",
-    "griffin_lim",
-]
+__all__ = ["LogisticWalk", "NeuralVocoder", "ROWS", "SHIPPED", "SYSTEMS", "VisualTTS"]
+__all__ += ["VoiceVector", "batch_of", "draw_dubs", "dub", "fitted", "griffin_lim"]
 __all__ += ["griffin_lim_reference", "load_all", "log_mel", "longest_pause_ms", "loss_of"]
-__all__ += ["means_of_study", "mel_of", "pause_slider", "player", "prepare", "rows_of"]
+__all__ += ["mel_of", "paired", "pause_slider", "player", "prepare", "ranked", "row_of"]
 __all__ += ["save_all", "scores_of", "shuffled", "speak", "spell", "strip", "train"]
 __all__ += ["train_vocoder", "train_voices", "vocode", "walk_reference"]

@@ -56,12 +56,9 @@ def load_all(path=SHIPPED, device="cpu"):
             network = others[name]() if name in others else VisualTTS(name)
             network.load_state_dict(_unpacked(state, name + "."))
             networks[name] = network.to(device).eval().requires_grad_(False)
-    except FileNotFoundError:
-        raise
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{Path(path).name} is no checkpoint that save_all wrote: {error}"
-        ) from error
+        name = Path(path).name
+        raise ValueError(f"{name} is no checkpoint that save_all wrote: {error}") from error
     return networks, notes
 
 

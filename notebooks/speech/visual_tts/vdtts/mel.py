@@ -12,15 +12,8 @@ from functools import cache
 import librosa
 import torch
 
-__all__ = [
-    "HOP",
-    "MELS",
-    "RATE_HZ",
-    "griffin_lim",
-    "griffin_lim_reference",
-    "log_mel",
-    "vocode",
-]
+__all__ = ["HOP", "MELS", "RATE_HZ", "griffin_lim", "griffin_lim_reference", "log_mel"]
+__all__ += ["vocode"]
 
 RATE_HZ, HOP, FFT, MELS = 16_000, 160, 1024, 80
 FLOOR, MEAN, SPREAD = 1e-3, -3.0, 3.0
@@ -33,10 +26,8 @@ def _filters(device="cpu"):
 
 
 def _stft(sound_BN):
-    window = torch.hann_window(FFT, device=sound_BN.device, dtype=sound_BN.dtype)
-    return torch.stft(
-        sound_BN, FFT, HOP, window=window, return_complex=True, pad_mode="constant"
-    )
+    how = {"window": torch.hann_window(FFT, device=sound_BN.device, dtype=sound_BN.dtype)}
+    return torch.stft(sound_BN, FFT, HOP, **how, return_complex=True, pad_mode="constant")
 
 
 def _istft(spectrum_BFS, samples):

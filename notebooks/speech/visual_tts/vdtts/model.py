@@ -93,9 +93,8 @@ class VideoEncoder(nn.Module):
         kept = mask_BT[:, :, None, None]
         pixels = mask_BT.sum(1)[:, None, None, None] * video_BTPP[0, 0].numel()
         off = (video_BTPP - (video_BTPP * kept).sum((1, 2, 3), keepdim=True) / pixels) * kept
-        seen = (off / (off.square().sum((1, 2, 3), keepdim=True) / pixels + 1e-4).sqrt())[
-            :, None
-        ]
+        seen = off / (off.square().sum((1, 2, 3), keepdim=True) / pixels + 1e-4).sqrt()
+        seen = seen[:, None]
         for see, norm in zip(self.see, self.norm, strict=True):
             seen = F.relu(norm(see(seen))) * kept[:, None]
         return torch.tanh(self.out(seen.transpose(1, 2).flatten(2)))
@@ -129,16 +128,12 @@ class VisualTTS(nn.Module):
         if "video" in self.reads:
             self.encoders["video"] = VideoEncoder(width, pixels=pixels)
             self.walks["video"] = LogisticWalk(state, stride=1.0)
-        self.prenet = nn.Sequential(
-            nn.Linear(MELS, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU()
-        )
+        layers = (nn.Linear(MELS, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU())
+        self.prenet = nn.Sequential(*layers)
         contexts = width * len(self.walks)
         self.cell = nn.LSTMCell(32 + contexts + voice + 2 * ("length" in self.reads), state)
-        self.out = nn.Sequential(
-            nn.Linear(state + contexts + voice, 128),
-            nn.ReLU(),
-            nn.Linear(128, REDUCTION * MELS),
-        )
+        layers = (nn.Linear(state + contexts + voice, 128), nn.ReLU())
+        self.out = nn.Sequential(*layers, nn.Linear(128, REDUCTION * MELS))
         self.stop = nn.Linear(state + contexts, 1)
 
     def forward(self, batch, teacher=True, dropout=0.5):
@@ -233,11 +228,8 @@ def loss_of(said, batch):
     inside = within.repeat_interleave(REDUCTION, 1)
     off = (said.mel - batch["mel"])[inside]
     last = (steps >= batch["frames"][:, None] - 1).float()
-    told = steps < batch["frames"][:, None] + 4
-    stop = F.binary_cross_entropy_with_logits(
-        said.stop[told], last[told], pos_weight=torch.tensor(4.0, device=off.device)
-    )
+    told, rare = steps < batch["frames"][:, None] + 4, torch.tensor(4.0, device=off.device)
+    entropy = F.binary_cross_entropy_with_logits
+    stop = entropy(said.stop[told], last[told], pos_weight=rare)
     parts = {"l1": off.abs().mean(), "l2": off.square().mean(), "stop": stop}
-    return parts["l1"] + parts["l2"] + stop, {
-        name: float(part.detach()) for name, part in parts.items()
-    }
+    return sum(parts.values()), {name: float(part.detach()) for name, part in parts.items()}

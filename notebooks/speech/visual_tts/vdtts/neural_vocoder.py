@@ -45,30 +45,22 @@ class NeuralVocoder(nn.Module):
         return _istft(torch.cat([spectrum, spectrum[..., -1:]], -1), HOP * mel_BSM.shape[1])
 
 
-def train_vocoder(
-    sounds, steps, width=96, blocks=3, batch=8, steps_long=64, seed=0, device="cpu"
-):
+def train_vocoder(sounds, steps, width=96, blocks=3, batch=8, steps_long=64, device="cpu"):
     """A trained, frozen vocoder and its losses: L1 of log-mels and of log magnitudes at three
     resolutions, on pieces of sounds.
     """
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     network, losses = NeuralVocoder(width, blocks).to(device), []
     optimiser = torch.optim.AdamW(network.parameters(), 1e-3)
     long = HOP * steps_long
     for _ in range(steps):
         rows = torch.randint(len(sounds), (batch,)).tolist()
         starts = [int(torch.randint(max(1, len(sounds[r]) - long), ())) for r in rows]
-        true = torch.stack(
-            [
-                torch.as_tensor(sounds[r][a : a + long])
-                for r, a in zip(rows, starts, strict=True)
-            ]
-        ).to(device)
-        wanted = log_mel(true)
-        said = network(wanted)
-        loss = 5 * F.l1_loss(log_mel(said), wanted) + sum(
-            _far(said, true, size) for size in (256, 512, 1024)
-        )
+        cut = [sounds[r][a : a + long] for r, a in zip(rows, starts, strict=True)]
+        true = torch.stack([torch.as_tensor(piece) for piece in cut]).to(device)
+        said = network(wanted := log_mel(true))
+        loss = 5 * F.l1_loss(log_mel(said), wanted)
+        loss = loss + sum(_far(said, true, size) for size in (256, 512, 1024))
         optimiser.zero_grad(), loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimiser.step()
@@ -77,12 +69,6 @@ def train_vocoder(
 
 
 def _far(said, true, size):
-    window = torch.hann_window(size, device=said.device)
-    a, b = (
-        torch.stft(x, size, size // 4, window=window, return_complex=True)
-        .abs()
-        .clamp_min(1e-4)
-        .log()
-        for x in (said, true)
-    )
-    return F.l1_loss(a, b)
+    how = {"window": torch.hann_window(size, device=said.device), "return_complex": True}
+    both = (torch.stft(x, size, size // 4, **how).abs() for x in (said, true))
+    return F.l1_loss(*(one.clamp_min(1e-4).log() for one in both))

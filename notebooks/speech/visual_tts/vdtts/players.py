@@ -13,15 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+import torch
 from helpers import plot
 from IPython.display import HTML
 from PIL import Image
 
-from .dubbing import MISSING, ROWS, SCORES, dub, speak
+from .dubbing import dub, speak
 from .mel import MEAN, SPREAD, log_mel
 from .training import prepare
 
-__all__ = ["draw_dubs", "draw_study", "means_of_study", "pause_slider", "player", "strip"]
+__all__ = ["draw_dubs", "longest_pause_ms", "pause_slider", "player", "strip"]
 
 RATE_HZ = 16_000
 
@@ -43,63 +44,21 @@ def draw_dubs(sounds):
     """A figure: for each of {name: (N,)} the waveform above its log-mel spectrogram, on one
     axis of time.
     """
-    import torch
-
-    heights = [1, 2.2] * len(sounds)
-    fig, axes = plot.figure(
-        height=1.55 * len(sounds) + 0.5,
-        rows=2 * len(sounds),
-        sharex=True,
-        gridspec_kw={"height_ratios": heights},
-    )
-    for at, (name, sound_N) in enumerate(sounds.items()):
-        wave, picture = axes[2 * at], axes[2 * at + 1]
-        seconds = np.arange(len(sound_N)) / RATE_HZ
-        wave.fill_between(
-            seconds[::40],
-            *_envelope(sound_N),
-            color=plot.style_of("ours")["color"],
-            linewidth=0,
-        )
-        wave.set(yticks=[], ylim=(-0.6, 0.6))
+    shares = {"height_ratios": [1, 2.2] * len(sounds)}
+    rows, tall = 2 * len(sounds), 1.55 * len(sounds) + 0.5
+    fig, axes = plot.figure(height=tall, rows=rows, sharex=True, gridspec_kw=shares)
+    look = {"origin": "lower", "aspect": "auto", "interpolation": "nearest", "cmap": "magma"}
+    color, pairs = plot.style_of("ours")["color"], np.reshape(axes, (-1, 2))
+    for (wave, picture), (name, sound_N) in zip(pairs, sounds.items(), strict=True):
+        seconds = np.arange(0, len(sound_N), 40) / RATE_HZ
+        wave.fill_between(seconds, *_envelope(sound_N), color=color, linewidth=0)
+        wave.set(yticks=[], ylim=(-1, 1))
         wave.grid(False), wave.set_title(name, fontsize=11)
         mel = log_mel(torch.as_tensor(np.array(sound_N))[None])[0] * SPREAD + MEAN
-        picture.imshow(
-            mel.T,
-            origin="lower",
-            aspect="auto",
-            extent=(0, len(mel) / 100, 0, 80),
-            cmap="magma",
-            interpolation="nearest",
-            vmin=-7,
-            vmax=3,
-        )
+        picture.imshow(mel.T, extent=(0, len(mel) / 100, 0, 80), vmin=-7, vmax=3, **look)
         picture.grid(False), picture.set_yticks([0, 80])
     axes[-1].set_xlabel("time in s")
     axes[-1].set_ylabel("mel band")
-    return fig
-
-
-def means_of_study(columns):
-    """{row: {score: mean over seeds}} of a receipt's curve; its `row` counts ROWS."""
-    at, means = np.array(columns["row"]), {}
-    for n, row in enumerate(ROWS):
-        of = {name: np.array(columns[name])[at == n] for name in SCORES}
-        of = {name: values[values != MISSING] for name, values in of.items()}
-        means[row] = {k: float(v.mean()) if len(v) else np.nan for k, v in of.items()}
-    return means
-
-
-def draw_study(columns):
-    """A figure of a receipt's curve: synchrony and spectrum of each row, a dot for a seed."""
-    fig, axes = plot.figure(height=4.2, cols=2, sharey=True)
-    labels = {"distance": "synchrony distance", "mcd": "MCD in step, dB"}
-    colors = [plot.style_of("ours" if row == "both" else "neutral")["color"] for row in ROWS]
-    for ax, (score, label) in zip(axes, labels.items(), strict=True):
-        ax.scatter(columns[score], columns["row"], color=[colors[n] for n in columns["row"]])
-        ax.set(xlabel=label, xlim=(0, None))
-    axes[0].set_yticks(range(len(ROWS)), ROWS)
-    axes[0].invert_yaxis()
     return fig
 
 
@@ -123,35 +82,24 @@ def pause_slider(clips, networks):
         sounds = {"both": dub(seen, clip), "text": dub(unseen, clip)}
         pause_ms = round(1000 * (clip.words[1][1] - clip.words[0][2]))
         gaps = {name: longest_pause_ms(sound) for name, sound in sounds.items()}
-        ways.append(
-            {
-                "pause": pause_ms,
-                "gaps": gaps,
-                "frames": clip.frames,
-                "face": _sprite(clip.face_THW),
-            }
-        )
-        ways[-1] |= {
-            "sounds": {name: _mp3(sound) for name, sound in sounds.items()},
-            "levels": {n: _levels(s) for n, s in sounds.items()},
-        }
-        ways[-1]["levels"]["truth"] = _levels(clip.sound_N)
+        way = {"pause": pause_ms, "gaps": gaps, "frames": clip.frames}
+        way["sounds"] = {name: _mp3(sound) for name, sound in sounds.items()}
+        heard = sounds | {"truth": clip.sound_N}
+        way["levels"] = {name: _levels(sound) for name, sound in heard.items()}
+        ways.append(way | {"face": _sprite(clip.face_THW)})
         rows += f"<tr><th scope=row>{pause_ms} ms</th><td>{gaps['both']} ms</td>"
         rows += f"<td>{gaps['text']} ms</td></tr>"
     page = Path(__file__).with_name("pause_slider.html").read_text(encoding="utf-8")
-    given = json.dumps(
-        {"text": clips[0].text, "size": clips[0].face_THW.shape[1], "ways": ways}
-    )
-    return HTML(page.replace("FALLBACK", rows).replace("DATA", given))
+    given = {"text": clips[0].text, "size": clips[0].face_THW.shape[1], "ways": ways}
+    return HTML(page.replace("FALLBACK", rows).replace("DATA", json.dumps(given)))
 
 
 def longest_pause_ms(sound_N, share=0.05):
     """The longest silence between two sounds, in ms; a step is silent below a share of the 95th
     percentile of levels.
     """
-    level = np.sqrt(
-        (np.asarray(sound_N)[: len(sound_N) // 160 * 160].reshape(-1, 160) ** 2).mean(1)
-    )
+    steps = np.asarray(sound_N)[: len(sound_N) // 160 * 160].reshape(-1, 160)
+    level = np.sqrt((steps**2).mean(1))
     loud = np.flatnonzero(level > share * np.quantile(level, 0.95))
     return int(10 * max(np.diff(loud).max() - 1, 0)) if len(loud) > 1 else 0
 

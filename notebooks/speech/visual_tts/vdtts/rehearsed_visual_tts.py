@@ -31,9 +31,7 @@ def broken(sizes, device):
 
 
 def _ready(count, device, frames=3):  # each frame costs the same kernels: few will do
-    item = {
-        "letters": spell("seven one five"),
-        "video": torch.zeros(frames, 32, 32, dtype=torch.uint8),
-    }
+    video = torch.zeros(frames, 32, 32, dtype=torch.uint8)
+    item = {"letters": spell("seven one five"), "video": video}
     item |= {"mel": torch.zeros(4 * frames, 80), "voice": torch.zeros(16)}
     return VisualTTS("both").to(device).eval(), [item] * count

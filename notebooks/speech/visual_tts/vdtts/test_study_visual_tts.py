@@ -1,5 +1,5 @@
-"""The study as it is recorded: what each arm is given, what fit and judge do with it, and which
-way a difference points.
+"""The studies as they are recorded: what each arm is given, what fit and judge do with it, and
+which way a difference points.
 """
 
 from dataclasses import replace
@@ -13,10 +13,9 @@ from press.study import hold, record
 from speech_scores import SyncScorer
 from talking_faces import SPEAKERS, make_clips
 
-from . import SYSTEMS, VisualTTS, VoiceVector, load_all, train_systems
+from . import ROWS, SYSTEMS, VisualTTS, VoiceVector, load_all, train_systems
 from . import study_visual_tts as study
-from .dubbing import MISSING, ROWS, SCORES
-from .study_visual_tts import STUDY
+from .study_visual_tts import LONGER, METRICS, MISSING, STUDY
 
 NEW = ("new", "voices", "scorer")
 READING, SEEING = {"steps": "steps_reading"}, {"steps": "steps_seeing"}
@@ -29,16 +28,21 @@ LEARNING = {  # arm: what trains it, its start, its steps, system and view
     "both": ("train", NEW, SEEING, {"system": "both", "view": "face"}),
     "mouth crop": ("train", NEW, SEEING, {"system": "both", "view": "mouth"}),
 }
-BOUNDS = ("ground truth", "copy synthesis", "silence", "read again")
+BOUNDS = ("ground truth", "copy synthesis", "silence", "one pitch", "one pitch for all")
+BOUNDS += ("read again",)
 CONTROLS = ("shuffled video", "mismatched text", "teacher-forced")
+
+
+def looked(declared):
+    """What `hold` sees; voices and judge, which are not judged, are given a test to be seen."""
+    assert {name for name, arm in declared.arms.items() if not arm.test} == {"voices", "scorer"}
+    arms = {name: replace(arm, test=("test",)) for name, arm in declared.arms.items()}
+    return hold(replace(declared, arms=arms))
 
 
 @pytest.fixture(scope="module")
 def seen():
-    """What `hold` sees; voices and judge, which are not judged, are given a test to be seen."""
-    assert {name for name, arm in STUDY.arms.items() if not arm.test} == {"voices", "scorer"}
-    arms = {name: replace(arm, test=("test",)) for name, arm in STUDY.arms.items()}
-    return hold(replace(STUDY, arms=arms))
+    return looked(STUDY)
 
 
 def same(clips, others):
@@ -87,6 +91,25 @@ def test_all_are_judged_on_the_same_new_clips_of_other_speakers(seen):
     assert not units["test"] & (units["train"] | units["sync"]) and len(units["test"]) == 6
 
 
+def test_the_longer_study_is_two_systems_and_the_bounds_of_this_one_for_ten_times_the_steps():
+    assert set(LONGER.arms) == {"voices", "scorer", *BOUNDS, "length", "both"}
+    assert all(LONGER.arms[name] == STUDY.arms[name] for name in LONGER.arms)
+    more = {name for name, size in LONGER.sizes.items() if size != STUDY.sizes[name]}
+    assert more == {"steps_reading", "steps_seeing"}
+    assert all(LONGER.sizes[name] == 10 * STUDY.sizes[name] for name in more)
+    assert (tuple(LONGER.seeds), LONGER.name, LONGER.added) == ((0, 1), "longer", "")
+    same_work = ("notebook", "metrics", "parts", "fit", "judge", "extra", "threads", "trial")
+    assert all(getattr(LONGER, one) == getattr(STUDY, one) for one in same_work)
+
+
+def test_the_longer_study_is_handed_what_this_one_is(seen):
+    for (name, seed), job in looked(LONGER).items():
+        mine, (its, made, tests) = job, seen[name, seed]
+        assert (mine.job.start, mine.made, mine.job.arm) == (its.start, made, its.arm)
+        assert same(mine.job.train or [], its.train or [])
+        assert same(mine.tests["test"], tests["test"])
+
+
 @pytest.mark.parametrize("source", ["train", "sync"])
 def test_a_tested_speaker_who_trained_a_system_or_its_judge_is_refused(source):
     def parts(seed, sizes):
@@ -96,6 +119,14 @@ def test_a_tested_speaker_who_trained_a_system_or_its_judge_is_refused(source):
 
     with pytest.raises(StudyError, match="share 1 units"):
         hold(STUDY, parts)
+
+
+@pytest.mark.parametrize("source", ["train", "sync"])
+def test_its_groups_come_from_the_split_that_refuses_a_voice_in_two(monkeypatch, source):
+    shared = SPEAKERS["test"][:1] + SPEAKERS[source]
+    monkeypatch.setitem(SPEAKERS, source, shared)
+    with pytest.raises(ValueError, match=f"'{source}' and 'test' share"):
+        study.parts(0, STUDY.small().sizes)
 
 
 def test_systems_get_about_equal_time_and_the_recorded_sizes():
@@ -160,69 +191,81 @@ def test_a_row_is_scored_by_its_own_judge_over_clips_that_have_a_score(monkeypat
         told["row"] = row, given, items, model
         return ["a", "b", "c"], [0.1, 0.2, 0.3]
 
-    def scores_of(sound, clip, scorer, length):
-        assert scorer == "scorer" and length == pytest.approx(0.1 + 0.1 * clip.nth)
-        assert sound == "abc"[clip.nth]
-        scores = {score: float(n + clip.nth) for n, score in enumerate(SCORES)}
-        return scores | {"gpe": [np.nan, 2.0, 4.0][clip.nth], "ffe": np.nan}
+    def scores_of(sound, clip, scorer, length, hear):
+        assert (scorer, hear) == ("scorer", "an ear of 3 from 12")
+        assert length == pytest.approx(0.1 + 0.1 * clip.nth) and sound == "abc"[clip.nth]
+        found = {score: float(n + clip.nth) for n, score in enumerate(METRICS)}
+        del found["minutes"], found["recognised"]  # it is not installed
+        return found | {"gpe": [np.nan, 2.0, 4.0][clip.nth], "ffe": np.nan, "offset": -clip.nth}
 
     monkeypatch.setattr(study, "prepare", lambda *given: given)
     monkeypatch.setattr(study, "row_of", row_of)
     monkeypatch.setattr(study, "scores_of", scores_of)
-    model = () if name in BOUNDS else ("model",)
+    ear = "an ear of {1} from {0}".format
+    monkeypatch.setattr(study, "recogniser", lambda words, n: ear(len(set(words)), n))
+    network = SimpleNamespace(seconds=90.0)
+    model = () if name in BOUNDS else (network,)
     found = study.judge((*model, "voices", "scorer"), clips, job_of(name))
     view = "mouth" if name == "mouth crop" else "face"
     assert told["row"] == (name, clips, (clips, "voices", view), model)
     assert found["gpe"] == 3 and np.isnan(found["ffe"]) and found["distance"] == 1
-    wanted = dict(zip(SCORES, found["scores"], strict=True))
-    assert wanted["offset"] == SCORES.index("offset") + 1
-    assert all(found[one] == wanted[one] for one in ("distance", "mcd", "gpe", "silence"))
+    assert found["offset"] == 1, "how far off, early or late"
+    assert found.get("minutes") == (1.5 if name in LEARNING else None)
+    assert set(METRICS) - set(found) <= {"recognised", "minutes"}
+    assert found["words"] == list(METRICS).index("words") + 1
 
 
-def found_of(**rows):
-    """Scores by arm and seed, zero where nothing is said."""
-    found = {}
-    for name in STUDY.arms:
-        found[name] = {
-            seed: {"test": {"scores": [rows.get(name, {}).get(s, 0.0) for s in SCORES]}}
-            for seed in range(3)
-        }
-        for seed, scores in found[name].items():
+def found_of(declared=STUDY, **rows):
+    """Scores by arm and seed, zero where nothing is said; those of "both" grow by the seed."""
+    found = {name: {seed: {} for seed in range(3)} for name in declared.arms}
+    for name in set(declared.arms) - {"voices", "scorer"}:
+        for seed, parts in found[name].items():
             off = 0.01 * seed if name == "both" else 0.0
-            named = {score: rows.get(name, {}).get(score, 0.0) + off for score in study.METRICS}
-            scores["test"] |= named
-    return found | {"voices": {0: {}}, "scorer": {0: {}}}
+            told = rows.get(name, {})
+            parts["test"] = {score: told.get(score, 0.0) + off for score in METRICS}
+    return found
 
 
-def test_a_gain_above_zero_says_that_both_is_better():
-    scores = {"distance": 0.8, "mcd": 7.0, "gpe": 0.4, "ffe": 0.3, "silence": 0.9}
-    worse = {"distance": 1.0, "mcd": 9.0, "gpe": 0.6, "ffe": 0.5, "silence": 0.5}
+@pytest.mark.parametrize(("declared", "key"), [(STUDY, "study"), (LONGER, "longer")])
+def test_a_gain_above_zero_says_that_both_is_better(declared, key):
+    both = {"distance": 0.8, "mcd": 7.0, "gpe": 0.4, "ffe": 0.3, "silence": 0.9, "words": 0.8}
+    worse = {"distance": 1.0, "mcd": 9.0, "gpe": 0.6, "ffe": 0.5, "silence": 0.5, "words": 0.6}
     receipt = receipts.start("visual_tts", "cpu")
     crop = {"mouth crop": worse | {"mcd": 6.0}}
-    record(STUDY, receipt, found_of(both=scores, length=worse, **crop))
+    record(declared, receipt, found_of(declared, both=both, length=worse, **crop))
     wanted = {"distance": (0.19, "points"), "mcd": (1.99, "dB"), "gpe": (19.0, "%")}
-    wanted |= {"ffe": (19.0, "%"), "silence": (41.0, "%"), "crop": (1.01, "dB")}
+    wanted |= {"ffe": (19.0, "%"), "silence": (41.0, "%"), "words": (21.0, "%")}
+    wanted |= {"crop": (1.01, "dB")} if declared is STUDY else {}
     for score, (value, unit) in wanted.items():
-        one = receipt.metrics[f"study_{score}_gain"]
+        one = receipt.metrics[f"{key}_{score}_gain"]
         assert (one["value"], one["unit"]) == (pytest.approx(value), unit)
         scale = 100 if unit == "%" else 1
         half = scale * 0.01 * 4.302653 / 3**0.5  # Student's t of three seeds
         assert (one["high"] - one["low"]) / 2 == pytest.approx(half, rel=1e-4)
-    assert receipt.metrics["study_text_gpe"]["value"] == 0
-    assert receipt.metrics["study_both_silence"]["value"] == pytest.approx(91)
+    assert receipt.metrics[f"{key}_length_gpe"]["value"] == pytest.approx(60)
+    assert receipt.metrics[f"{key}_both_silence"]["value"] == pytest.approx(91)
 
 
 def test_the_curve_has_every_row_of_every_seed_and_marks_what_is_missing():
     receipt = receipts.start("visual_tts", "cpu")
     found = found_of(both={"mcd": 7.0, "distance": 0.5}, silence={"gpe": np.nan})
+    for parts in found["text"].values():
+        del parts["test"]["recognised"]
     record(STUDY, receipt, found)
     rows = receipt.curves["rows"]
-    assert rows["row"] == [*range(len(ROWS))] * 3
-    assert rows["seed"] == [seed for seed in range(3) for _ in ROWS]
-    at = ROWS.index("both")
-    assert (rows["mcd"][at], rows["distance"][at], rows["vde"][at]) == (7.0, 0.5, 0.0)
-    assert rows["gpe"][ROWS.index("silence")] == MISSING
+    assert rows["row"] == [n for n in range(len(ROWS)) for _ in range(3)]
+    assert rows["seed"] == [0, 1, 2] * len(ROWS) and set(rows) == {"row", "seed", *METRICS}
+    at = 3 * ROWS.index("both")
+    assert rows["distance"][at : at + 3] == [0.5, 0.51, 0.52] and rows["mcd"][at] == 7.0
+    assert rows["gpe"][3 * ROWS.index("silence")] == MISSING
+    assert rows["recognised"][3 * ROWS.index("text")] == MISSING
     assert "study_silence_gpe" not in receipt.metrics and "study_gpe_gain" in receipt.metrics
+
+
+def test_the_curve_of_the_longer_study_has_its_own_rows_alone():
+    receipt = receipts.start("visual_tts", "cpu")
+    record(LONGER, receipt, found_of(LONGER))
+    assert {ROWS[n] for n in receipt.curves["rows"]["row"]} == {*BOUNDS, "length", "both"}
 
 
 def test_the_shipped_networks_are_those_of_the_studys_first_seed(tmp_path):
@@ -243,7 +286,7 @@ def test_the_shipped_networks_are_those_of_the_studys_first_seed(tmp_path):
     made = small.parts(0, small.sizes)
     for name, job in jobs.items():
         part = "sync" if name == "scorer" else "train"
-        assert job.train is made[part].data and job.seed == 0
+        assert same(job.train, made[part].data) and job.seed == 0
         assert job.arm is STUDY.arms[name]
     for name in SYSTEMS:
         assert networks[name].system == name

@@ -1,16 +1,25 @@
 """The model's parts against plain references, on known answers, and on input that is none."""
 
 import copy
+import dataclasses
 from types import SimpleNamespace
 
 import librosa
 import numpy as np
 import pytest
 import torch
-from speech_scores import SyncScorer, cepstra, mel_cepstral_distortion
+from speech_scores import (
+    SyncScorer,
+    cepstra,
+    f0_track,
+    gross_pitch_error,
+    mel_cepstral_distortion,
+    voicing_error,
+)
 from talking_faces import make_clips
 
 from . import (
+    ROWS,
     SHIPPED,
     SYSTEMS,
     LogisticWalk,
@@ -25,11 +34,12 @@ from . import (
     log_mel,
     longest_pause_ms,
     loss_of,
-    means_of_study,
     mel_of,
+    paired,
     player,
     prepare,
-    rows_of,
+    ranked,
+    row_of,
     save_all,
     scores_of,
     shuffled,
@@ -37,10 +47,11 @@ from . import (
     spell,
     train,
     train_vocoder,
+    training,
     vocode,
     walk_reference,
 )
-from .dubbing import MISSING, ROWS, SCORES
+from .dubbing import buzz
 from .mel import _filters, _stft
 from .training import batch_of
 
@@ -236,6 +247,13 @@ def test_training_lowers_the_loss_and_is_the_same_for_a_seed():
     assert first == again and first["l1"][-1] < first["l1"][0]
 
 
+def test_training_says_how_long_it_took(monkeypatch):
+    ticks = iter([10.0, 17.5])
+    monkeypatch.setattr(training.time, "process_time", lambda: next(ticks))
+    model, losses = train("text", [item(6)], 3, batch=2)  # fewer clips than a batch holds
+    assert model.seconds == 7.5 and len(losses["stop"]) == 3
+
+
 def test_a_file_gives_back_what_was_saved_within_a_127th(tmp_path):
     torch.manual_seed(0)
     model = VisualTTS("both")
@@ -342,9 +360,10 @@ def test_each_row_is_made_of_what_it_says(filmed):
             heard.setdefault(self.name, []).append((batch, teacher))
             return SimpleNamespace(mel=batch["mel"], steps=batch["frames"])
 
-    networks = {name: Echo(name) for name in (*SYSTEMS, "mouth")}
-    dubs, lengths = rows_of(networks, filmed, items, items, rounds=1)
-    assert tuple(dubs) == ROWS and set(lengths) == set(ROWS)
+    model = {row: Echo(row if row in SYSTEMS else "both") for row in ROWS}
+    made = {row: row_of(row, filmed, items, model[row], rounds=1) for row in ROWS}
+    dubs = {row: sounds for row, (sounds, _) in made.items()}
+    heard["both"].pop(1)  # the mouth crop hears what both hears, from other items
     own, video, letters, forced = (batch for batch, _ in heard["both"])
     assert [teacher for _, teacher in heard["both"]] == [False, False, False, True]
     assert (
@@ -361,6 +380,96 @@ def test_each_row_is_made_of_what_it_says(filmed):
             assert len(sound) == len(clip.sound_N) and np.isclose(
                 sound.std(), clip.sound_N.std(), rtol=0.02
             )
+    said = {row: lengths for row, (_, lengths) in made.items() if lengths[0] is not None}
+    assert set(said) == set(ROWS) - {
+        "ground truth",
+        "silence",
+        *(r for r in ROWS if "pitch" in r),
+    }
+    assert said["both"] == pytest.approx([clip.frames / 25 for clip in filmed])
+
+
+def test_one_pitch_is_voiced_where_its_clip_is_and_never_moves(filmed):
+    for clip in filmed:
+        true, flat = f0_track(clip.sound_N), f0_track(buzz(clip))
+        assert voicing_error(flat, true) < 0.1
+        both = (flat > 0) & (true > 0)
+        wanted = np.median(true[true > 0])
+        assert np.quantile(np.abs(flat[both] / wanted - 1), 0.97) < 0.02  # edges are cut short
+        off = np.abs(wanted - true[both]) > 0.2 * true[both]
+        assert gross_pitch_error(flat, true) == pytest.approx(off.mean(), abs=0.03)
+
+
+def test_one_pitch_for_all_knows_not_even_who_speaks(filmed):
+    sounds, lengths = row_of("one pitch for all", filmed, None)
+    found = []
+    for sound, clip in zip(sounds, filmed, strict=True):
+        hz = f0_track(sound)
+        found.append(np.median(hz[hz > 0]))
+        assert voicing_error(hz, f0_track(clip.sound_N)) < 0.1
+    tracks = [f0_track(clip.sound_N) for clip in filmed]
+    each = [np.median(hz[hz > 0]) for hz in tracks]
+
+    def wrong(hz):
+        return np.mean([gross_pitch_error(np.full(len(f0), hz), f0) for f0 in tracks])
+
+    assert found == pytest.approx([min(each, key=wrong)] * len(filmed), rel=0.01)
+    assert wrong(found[0]) > 0.2, "voices differ"
+    assert max(each) > 1.3 * min(each) and lengths == [None] * len(filmed)
+
+
+def test_words_are_understood_in_the_truth_and_not_in_other_words(filmed):
+    scorer = SyncScorer().requires_grad_(False)
+    found = {}
+    for row in ("ground truth", "read again", "silence"):
+        sounds, _ = row_of(row, filmed, None)
+        pairs = zip(sounds, filmed, strict=True)
+        found[row] = np.mean([scores_of(s, clip, scorer)["words"] for s, clip in pairs])
+    assert found["ground truth"] == 1 and found["read again"] > 0.9 and found["silence"] < 0.4
+    apart = [
+        (a, b) for a in filmed for b in filmed if not {*a.text.split()} & {*b.text.split()}
+    ]
+    others = [scores_of(fitted(b.sound_N, a), a, scorer)["words"] for a, b in apart]
+    assert len(others) > 3 and np.mean(others) < 0.3
+
+
+def test_an_ear_hears_a_dub_and_a_person_has_no_templates(filmed):
+    clip, scorer = filmed[0], SyncScorer().requires_grad_(False)
+    words = clip.text.split()
+    assert "recognised" not in scores_of(clip.sound_N, clip, scorer)
+    half = scores_of(clip.sound_N, clip, scorer, hear=lambda sound: [words[0], "no"])
+    assert half["recognised"] == 0.5
+    person = dataclasses.replace(clip, voice=None)
+    assert np.isnan(scores_of(clip.sound_N, person, scorer)["words"])
+
+
+def test_an_interval_is_over_voices_and_more_clips_of_one_do_not_narrow_it():
+    ours, others = np.array([1.0, 2.0, 4.0]), np.array([0.0, 0.0, 0.0])
+    mean, half = paired(ours, others, list("abc"))
+    assert mean == pytest.approx(7 / 3)
+    assert half == pytest.approx(4.302653 * np.std([1, 2, 4], ddof=1) / 3**0.5)
+    again = paired(np.repeat(ours, 5), np.repeat(others, 5), np.repeat(list("abc"), 5))
+    assert again == pytest.approx((mean, half))
+    unequal = paired([1.0, 3.0, 2.0, 4.0, np.nan], [0.0] * 5, list("aabcc"))
+    assert unequal[0] == pytest.approx((2 + 2 + 4) / 3)
+    assert np.isnan(paired([1.0, 2.0, np.nan], [0.0] * 3, list("abc"))).all()
+
+
+def test_near_the_truth_offset_and_overlap_rank_and_farther_off_the_distance():
+    def row(distance, offset=0.0, silence=0.5):
+        return {"distance": distance, "offset": offset, "silence": silence}
+
+    means = {"ground truth": row(0.84), "copy synthesis": row(0.86)}
+    means |= {"text": row(1.1, 0, 0.9), "length": row(0.95, 9.0), "video": row(0.80, 3.0)}
+    means |= {"both": row(0.87, 0.0, 0.7)}
+    order, floor = ranked(means)
+    assert floor == pytest.approx(0.86)
+    assert order == ["video", "both", "length", "text"], "0.87 is beyond the floor"
+    near = means | {"both": row(0.85, 0.0, 0.7)}
+    assert ranked(near)[0] == ["both", "video", "length", "text"], "the smaller offset"
+    tie = near | {"video": row(0.80, 0.0, 0.8)}
+    assert ranked(tie)[0][:2] == ["video", "both"], "the larger overlap"
+    assert ranked(means | {"copy synthesis": row(0.82)})[1] == pytest.approx(0.86)
 
 
 def test_fitting_keeps_silence_silent_and_hides_who_is_louder():
@@ -390,13 +499,6 @@ def test_mel_filters_cover_all_bands():
 def test_a_player_refuses_a_sound_that_diverged():
     with pytest.raises(ValueError, match="not finite"):
         player({"bad": np.array([0.0, np.nan])}, "two")
-
-
-def test_means_of_a_study_leave_out_what_is_missing():
-    columns = {"row": list(range(len(ROWS))) * 2} | {k: [1.0] * 2 * len(ROWS) for k in SCORES}
-    columns["gpe"] = [MISSING] + [3.0] * (2 * len(ROWS) - 1)
-    means = means_of_study(columns)
-    assert means[ROWS[0]]["gpe"] == 3.0 and means[ROWS[1]]["distance"] == 1.0
 
 
 def test_the_longest_pause_is_the_one_between_two_sounds():

@@ -5,6 +5,7 @@ order. Those that only read are cheaper, so the study gives them more steps.
 """
 
 import time
+from collections import defaultdict
 
 import torch
 
@@ -32,14 +33,8 @@ def prepare(clips, voices, view="face"):
         others = [n for n, other in enumerate(clips) if other.speaker == clip.speaker]
         other = others[(others.index(at) + 1) % len(others)]
         frames = torch.from_numpy(clip.face_THW if view == "face" else clip.mouth_THW)
-        items.append(
-            {
-                "letters": spell(clip.text),
-                "video": frames,
-                "mel": mels[at],
-                "voice": heard[other],
-            }
-        )
+        item = {"letters": spell(clip.text), "video": frames, "mel": mels[at]}
+        items.append(item | {"voice": heard[other]})
     return items
 
 
@@ -47,35 +42,27 @@ def batch_of(items, device="cpu"):
     """Items of `prepare` as one padded batch: letters (B, L), video (B, T, P, P), mel (B, 4 T,
     M), voice (B, 16), frames (B,).
     """
-    pad = torch.nn.utils.rnn.pad_sequence
-    frames = torch.tensor([len(item["video"]) for item in items])
-    batch = {"letters": pad([item["letters"] for item in items], True), "frames": frames}
+    pad, quiet = torch.nn.utils.rnn.pad_sequence, -1.4
+    batch = {"letters": pad([item["letters"] for item in items], True)}
+    batch["frames"] = torch.tensor([len(item["video"]) for item in items])
     batch["video"] = pad([item["video"] for item in items], True).float() / 255
-    mels = [item["mel"][: REDUCTION * len(item["video"])] for item in items]
-    batch["mel"] = torch.nn.functional.pad(
-        pad(mels, True, -1.4), (0, 0, 0, 4 * REDUCTION), value=-1.4
-    )  # room to learn the end
+    mels = pad([one["mel"][: REDUCTION * len(one["video"])] for one in items], True, quiet)
+    room = (0, 0, 0, 4 * REDUCTION)  # to learn the end
+    batch["mel"] = torch.nn.functional.pad(mels, room, value=quiet)
     batch["voice"] = torch.stack([item["voice"] for item in items])
     return {name: values.to(device) for name, values in batch.items()}
 
 
-def train(system, items, steps, seed=0, batch=24, rate=4e-3, device="cpu", told=None):
-    """A trained VisualTTS and its losses, a dict of lists: L1, L2 and stop for each step;
-    `told(step, parts, seconds)` may watch.
+def train(system, items, steps, seed=0, batch=24, rate=4e-3, device="cpu"):
+    """A trained VisualTTS, which knows the `seconds` of a core that it took, and its
+    losses, a dict of lists: L1, L2 and stop for each step.
     """
     torch.manual_seed(seed)
-    model = VisualTTS(system).to(device)
-    optimiser = torch.optim.Adam(model.parameters(), rate)
-    plan = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, rate, total_steps=steps, pct_start=max(0.1, 2 / steps)
-    )
-    draw, losses, began = (
-        torch.Generator().manual_seed(seed),
-        {"l1": [], "l2": [], "stop": []},
-        time.perf_counter(),
-    )
-    order = []
-    for step in range(steps):
+    model, losses, began = VisualTTS(system).to(device), defaultdict(list), time.process_time()
+    optimiser, rise = torch.optim.Adam(model.parameters(), rate), max(0.1, 2 / steps)
+    plan = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, steps, pct_start=rise)
+    draw, order = torch.Generator().manual_seed(seed), []
+    for _ in range(steps):
         if len(order) < batch:
             order = _epoch(items, batch, draw)
         rows, order = order[:batch], order[batch:]
@@ -85,22 +72,17 @@ def train(system, items, steps, seed=0, batch=24, rate=4e-3, device="cpu", told=
         optimiser.step(), plan.step()
         for name, value in parts.items():
             losses[name].append(value)
-        if told:
-            told(step, parts, time.perf_counter() - began)
+    model.seconds = time.process_time() - began
     return model.eval(), losses
 
 
 def _epoch(items, batch, draw):
     """Row numbers of one pass: batches of similar length, in random order, what is left over
-    dropped.
+    dropped; of fewer clips than a batch, all of them again and again.
     """
     jitter = torch.rand(len(items), generator=draw) * 12
-    by_length = torch.argsort(torch.tensor([len(item["video"]) for item in items]) + jitter)
-    whole = (
-        by_length[: len(items) // batch * batch].view(-1, batch)
-        if len(items) >= batch
-        else by_length[None]
-    )
-    return whole[torch.randperm(len(whole), generator=draw)].flatten().tolist() * (
-        1 if len(items) >= batch else batch
-    )
+    rows = torch.argsort(torch.tensor([len(item["video"]) for item in items]) + jitter)
+    if len(items) < batch:
+        return rows.tolist() * batch
+    whole = rows[: len(items) // batch * batch].view(-1, batch)
+    return whole[torch.randperm(len(whole), generator=draw)].flatten().tolist()

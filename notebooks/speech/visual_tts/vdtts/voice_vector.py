@@ -22,9 +22,8 @@ class VoiceVector(nn.Module):
 
     def __init__(self, size=16, width=48):
         super().__init__()
-        self.hear = nn.Sequential(
-            nn.Conv1d(MELS, width, 5), nn.ReLU(), nn.Conv1d(width, width, 5), nn.ReLU()
-        )
+        layers = (nn.Conv1d(MELS, width, 5), nn.ReLU(), nn.Conv1d(width, width, 5), nn.ReLU())
+        self.hear = nn.Sequential(*layers)
         self.out = nn.Linear(width, size)
 
     def forward(self, mel_BSM):
@@ -50,6 +49,5 @@ def train_voices(mels, speakers, steps=200, seed=0):
         logits = 8 * network(piece) @ F.normalize(classes.weight, dim=-1).T
         loss = F.cross_entropy(logits, wanted[rows])
         optimiser.zero_grad(), loss.backward(), optimiser.step()
-    return network.eval().requires_grad_(False), float(
-        (logits.argmax(-1) == wanted[rows]).float().mean()
-    )
+    right = (logits.argmax(-1) == wanted[rows]).float().mean()
+    return network.eval().requires_grad_(False), float(right)

@@ -129,9 +129,8 @@ def decode(heat, sides, floor: float = 0.05, overlap: float = 0.5) -> list[Found
         left, top, right, bottom = side[:, row, column]
         px, py = x[row, column], y[row, column]
         boxes = torch.stack([px - left, py - top, px + right, py + bottom], 1)
-        kept = suppress((iou(boxes, boxes) > overlap) & (label[:, None] == label)).to(
-            label.device
-        )
+        clash = (iou(boxes, boxes) > overlap) & (label[:, None] == label)
+        kept = suppress(len(boxes), clash.triu(1).nonzero().T).to(label.device)
         found.append(Found(boxes[kept], score[:MOST][kept], label[kept]))
     return found
 
@@ -140,22 +139,29 @@ def iou(a: torch.Tensor, b: torch.Tensor, by: str = "union") -> torch.Tensor:
     """Intersection over the union, or over the smaller, of all pairs of (N, 4) and (M, 4)
     boxes; 0 where both have no area.
     """
-    corner = torch.maximum(a[:, None, :2], b[None, :, :2])
-    both = (torch.minimum(a[:, None, 2:], b[None, :, 2:]) - corner).clamp(min=0).prod(2)
-    one, other = ((side[:, 2:] - side[:, :2]).clamp(min=0).prod(1) for side in (a, b))
+    return shares(a[:, None], b[None], by)
+
+
+def shares(a: torch.Tensor, b: torch.Tensor, by: str = "union") -> torch.Tensor:
+    """The same of boxes side by side: (..., 4) each, broadcast, to (...)."""
+    corner = torch.maximum(a[..., :2], b[..., :2])
+    both = (torch.minimum(a[..., 2:], b[..., 2:]) - corner).clamp(min=0).prod(-1)
+    one, other = ((side[..., 2:] - side[..., :2]).clamp(min=0).prod(-1) for side in (a, b))
     if by not in ("union", "smaller"):
         raise ValueError(f'by={by!r}: "union" and "smaller" are allowed')
-    over = one[:, None] + other - both if by == "union" else torch.minimum(one[:, None], other)
+    over = one + other - both if by == "union" else torch.minimum(one, other)
     return both / over.clamp(min=1e-9)
 
 
-def suppress(clash: torch.Tensor) -> torch.Tensor:
-    """Which boxes stay, best first, where (N, N) pairs clash: none that clashes with a better
-    one that stays.
+def suppress(count: int, clashes: torch.Tensor) -> torch.Tensor:
+    """Which of `count` boxes stay, best first: none that clashes with a better one that stays.
+
+    clashes: (2, P) pairs of a better and a worse one, in order of the better.
     """
-    clash = clash.triu(1).cpu().numpy()
-    gone = np.zeros(len(clash), dtype=bool)
-    for at in clash.any(1).nonzero()[0]:  # only those that clash at all
+    better, worse = clashes.cpu().numpy()
+    gone = np.zeros(count, dtype=bool)
+    some, starts = np.unique(better, return_index=True)
+    for at, its in zip(some, np.split(worse, starts[1:]), strict=False):  # none: one empty part
         if not gone[at]:
-            gone |= clash[at]
+            gone[its] = True
     return torch.from_numpy(~gone)

@@ -158,6 +158,28 @@ def test_a_part_goes_by_the_smaller_and_stays_by_the_union():
         tiling.merge(boxes, scores, labels, by="area")
 
 
+@pytest.mark.parametrize("by", ["smaller", "union"])
+def test_what_a_sweep_merges_is_what_all_pairs_merge(by):
+    torch.manual_seed(3)
+    corner = torch.rand(300, 2) * 90
+    boxes = torch.cat(
+        [corner, corner + torch.rand(300, 2) * 20], 1
+    ).round()  # some without area
+    scores, labels = torch.rand(300).mul(20).round() / 20, torch.randint(0, 2, (300,))
+    found = tiling.merge(boxes, scores, labels, by=by)
+    rank = [(-scores[at].item(), *boxes[at].tolist(), at) for at in range(300)]
+    clash = (cd.network.iou(boxes, boxes, by) >= 0.5) & (labels[:, None] == labels)
+    kept = []
+    for *_, at in sorted(rank):
+        if not any(clash[at, one] for one in kept):
+            kept.append(at)
+    assert 20 < len(kept) < 290
+    assert found.scores.tolist() == scores[kept].tolist()
+    assert found.boxes.tolist() == boxes[kept].tolist()
+    with pytest.raises(ValueError, match="overlap 0"):
+        tiling.merge(boxes, scores, labels, 0.0)
+
+
 def test_a_photo_of_one_tile_is_answered_as_it_is_whole():
     torch.manual_seed(0)
     net = cd.Detector(width=4).eval()
@@ -224,6 +246,37 @@ def test_ours_finds_sahi_s_boxes():
     net, sample = cd.opened(WEIGHTS), mosaic(2)
     own = rows_of(*(one.numpy() for one in tiling.tiled(net, sample, TILE[0], floor=FLOOR)))
     np.testing.assert_allclose(own, rows_of(*zip(*peer(net, sample)(), strict=True)), atol=1e-3)
+
+
+def test_a_peer_that_waits_makes_ours_sooner_in_the_race(monkeypatch, tmp_path):
+    import json
+    import time
+
+    from . import bench_tiling
+
+    photo = training.Sample(
+        torch.zeros(3, 300, 400, dtype=torch.uint8),
+        torch.zeros(0, 4),
+        torch.zeros(0, dtype=torch.long),
+    )
+
+    def peer(net, sample):
+        def run(batch=8):
+            time.sleep(1.0)
+            found = tiling.tiled(net, sample, training.SIDE, floor=bench_tiling.FLOOR)
+            return list(zip(*(one.tolist() for one in found), strict=True))
+
+        return run
+
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    monkeypatch.setattr(bench_tiling, "mosaic", lambda grid: photo)
+    monkeypatch.setattr(bench_tiling, "peer", peer)
+    monkeypatch.setattr(bench_tiling, "BATCHES", (8,))
+    bench_tiling.main(["--rounds", "3", "--threads", "1", "--grid", "1"])
+    (path,) = tmp_path.glob("*.json")
+    told = json.loads(path.read_text())["metrics"]
+    assert told["tiling_speedup"]["value"] > 1.5
+    assert told["tiling_seconds_sahi"]["value"] > 1 > told["tiling_seconds_ours"]["value"]
 
 
 @pytest.mark.parametrize("kind", ["blurred", "squeezed"])

@@ -37,16 +37,37 @@ def _starts(whole: int, tile: int, overlap: float) -> list[int]:
     return found
 
 
+def near(boxes: torch.Tensor) -> torch.Tensor:
+    """(2, P) pairs of (N, 4) boxes that meet, the smaller index first: along the rows of a
+    photo each box is compared with those that begin before it ends, not with all.
+    """
+    order = torch.argsort(boxes[:, 0], stable=True)
+    left, right = boxes[order, 0].contiguous(), boxes[order, 2].contiguous()
+    own = torch.arange(len(boxes))
+    counts = (torch.searchsorted(left, right) - own - 1).clamp(min=0)
+    one = own.repeat_interleave(counts)
+    other = torch.arange(len(one)) - (counts.cumsum(0) - counts)[one] + one + 1
+    one, other = order[one], order[other]
+    meet = (boxes[one, 1] < boxes[other, 3]) & (boxes[other, 1] < boxes[one, 3])
+    pairs = torch.stack([one[meet], other[meet]])
+    return torch.stack([pairs.amin(0), pairs.amax(0)])
+
+
 def merge(boxes, scores, labels, overlap: float = 0.5, by: str = "smaller") -> network.Found:
     """The boxes without those that overlap a better one of their class by at least
-    `overlap`, best first; of equal scores the first in order x0, y0, x1, y1.
+    `overlap` (above 0), best first; of equal scores the first in order x0, y0, x1, y1.
     """
+    if not 0 < overlap <= 1:
+        raise ValueError(f"overlap {overlap}: above 0 to 1 is allowed")
     order = torch.arange(len(scores))
     for column in (*boxes.T.flip(0), -scores):  # the last sorts first
         order = order[torch.argsort(column[order], stable=True)]
     boxes, scores, labels = boxes[order], scores[order], labels[order]
-    clash = network.iou(boxes, boxes, by) >= overlap
-    kept = network.suppress(clash & (labels[:, None] == labels))
+    pairs = near(boxes)
+    same = labels[pairs[0]] == labels[pairs[1]]
+    better, worse = pairs = pairs[:, same]
+    pairs = pairs[:, network.shares(boxes[better], boxes[worse], by) >= overlap]
+    kept = network.suppress(len(boxes), pairs[:, torch.argsort(pairs[0])])
     return network.Found(boxes[kept], scores[kept], labels[kept])
 
 
