@@ -9,7 +9,7 @@ from ...teach.workshop.schedule import EXERCISES
 from .. import gate
 
 # chapters without acts: this list only shrinks
-NONE_YET = "asr_finetuning frequency_components patent_phrases tone_transfer visual_tts"
+NONE_YET = "frequency_components patent_phrases tone_transfer visual_tts"
 LEAST = 3  # acts of choice or order in a chapter
 NOT_HELD = {EXERCISES, "Further reading"}  # sections
 
