@@ -10,13 +10,12 @@ from press import PressError, gates
 from press.cli import main
 from press.conftest import code, exercise_cells, markdown
 from press.files import breaches
-from press.gates.chapters import acts as act_gates
 from press.gates.chapters import cards as card_gates
 from press.gates.chapters.notebooks import fix
 from press.gates.chapters.said import told, typed
 from press.gates.house import code as code_gates
 from press.gates.house.registry import ROW
-from press.repository import HOME, Repository, tags
+from press.repository import HOME, Repository
 
 ALL = gates.load()
 MODULE = "notebooks/signals/moving_mean/moving_mean.py"
@@ -222,19 +221,6 @@ def problems_with(small, cells, name):
 def test_a_breach_in_the_notebook_is_seen(small, name, change, said):
     edit_notebook(small, change)
     assert said in problems(small, name)
-
-
-def test_a_chapter_that_has_acts_leaves_the_list_and_one_on_it_needs_none(small, monkeypatch):
-    monkeypatch.setattr(act_gates, "NONE_YET", "moving_mean")
-    assert "cell 8: has acts now: take moving_mean off the list" in problems(small, "acts")
-    edit_notebook(small, lambda notebook: [notebook.cells.pop(8) for _ in range(4)])
-    assert problems(small, "acts") == ""
-
-
-def test_the_list_of_chapters_without_acts_is_what_the_book_is():
-    without = [one.stem for one in Repository(HOME).chapters if not any("act" in tags(cell) for cell in one.cells)]
-    assert sorted(without) == act_gates.NONE_YET.split(), "it only shrinks"
-    assert len(without) <= 15
 
 
 def test_no_cell_of_the_book_shows_a_bare_difference():

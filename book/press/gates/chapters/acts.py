@@ -8,7 +8,6 @@ from ...teach import acts as forms
 from ...teach.workshop.schedule import EXERCISES
 from .. import gate
 
-NONE_YET = "asr_finetuning asr_streaming co2_storage"  # chapters without acts: this list only shrinks
 LEAST = 3  # acts of choice or order in a chapter
 NOT_HELD = {EXERCISES, "Further reading"}  # sections
 
@@ -18,11 +17,8 @@ def acts(repository: Repository) -> Iterator[tuple]:
     """Sections have acts, {LEAST} a chapter of choice or order; all objectives are assessed."""
     for chapter in repository.chapters:
         held = [index for index, cell in enumerate(chapter.cells) if "act" in tags(cell)]
-        if held and chapter.stem in NONE_YET.split():
-            yield chapter.notebook, f"has acts now: take {chapter.stem} off the list NONE_YET", held[0]
-        if held or chapter.stem not in NONE_YET.split():
-            yield from ((chapter.notebook, what, index) for index, what in _forms(chapter, held))
-            yield from ((chapter.notebook, what) for what in _rhythm(chapter))
+        yield from ((chapter.notebook, what, index) for index, what in _forms(chapter, held))
+        yield from ((chapter.notebook, what) for what in _rhythm(chapter))
 
 
 def _forms(chapter: Chapter, held: list[int]) -> Iterator[tuple[int, str]]:
