@@ -1,6 +1,6 @@
-"""Courses, a term and days of one subject, for `book/courses.md`: `courses.yml` says which chapters are taught when, the
-cards their objectives, minutes and exercises. Refused are a chapter that is none, prerequisites in a circle, a session
-over its minutes. Its test runs the notebooks of each day in order, where there is no network."""
+"""Courses, a term and days of one subject, for `book/courses.md`: `courses.yml` says which chapters are taught when,
+the cards their objectives, minutes and exercises. Refused are a chapter that is none, prerequisites in a circle, and a
+session over its minutes. A test runs the notebooks of each course in order, where there is no network."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ ANSWERS = "_data/courses/{}.html"  # for teachers, below the book's root
 
 
 class Session(NamedTuple):
-    """One meeting: its plan is None where it is the project's; homework: chapter, exercise by its card, hidden cases."""
+    """One meeting: no plan where it is the project's; homework: chapter, exercise by its card, hidden cases."""
 
     title: str
     chapters: list[Chapter]
@@ -30,7 +30,7 @@ class Session(NamedTuple):
 
 
 class Course(NamedTuple):
-    """A course that can be taught; `before`: which of its chapters each needs, the one that is reached last first."""
+    """A course that can be taught; `before`: which of its chapters each needs, the last taught first."""
 
     about: dict
     chapters: list[Chapter]
@@ -50,16 +50,12 @@ def read(name: str, chapters: list[Chapter], own: dict | None = None) -> Course:
     for stem in taught:
         firsts = dict.fromkeys([*about.get("after", {}).get(stem, ()), *known[stem].card.get("after", ())])
         if late := [first for first in firsts if first in taught and first not in before]:
-            raise PressError(f"the course {name}: {stem} needs {late[0]}, which does not come before it, or needs it, too")
-        before[stem] = sorted((one for one in firsts if one in taught), key=lambda one: -_depth(one, before))
+            raise PressError(f"the course {name}: {stem} needs {late[0]}, which is not before it, or needs it, too")
+        before[stem] = sorted((one for one in firsts if one in taught), key=taught.index, reverse=True)
     known = {stem: known[stem] for stem in taught}
     asked = [(chapter, one) for stem, chapter in known.items() for one in QUESTIONS.get(stem, ())]
     sessions = [_session(name, one, about["minutes"], known) for one in about["sessions"]]
     return Course(about, [*known.values()], before, sessions, asked)
-
-
-def _depth(stem: str, before: dict[str, list[str]]) -> int:
-    return 1 + max((_depth(first, before) for first in before[stem]), default=0)
 
 
 def _session(name: str, about: dict, minutes: int, known: dict[str, Chapter]) -> Session:
@@ -84,12 +80,8 @@ def shown(repository: Repository, name: str) -> str:
     """A course as its page shows it."""
     if (made := whole(repository, name)) is None:
         return block("teach/courses.html", "elsewhere", repository.site)
-    tables = []
-    for one in made.sessions:
-        names = {str(chapter): chapter for chapter in one.chapters}
-        tables.append(syllabi.timetable(one.title, one.plan, names) if one.plan else "")
     drawn = syllabi.chapter_map(made.chapters, made.before)
-    return block("teach/courses.html", "course", made, drawn, tables, f"../{ANSWERS.format(name)}")
+    return block("teach/courses.html", "course", made, drawn, syllabi.timetable, f"../{ANSWERS.format(name)}")
 
 
 def publish(repository: Repository, source: Path) -> None:
@@ -102,15 +94,8 @@ def publish(repository: Repository, source: Path) -> None:
 
 def parts(repository: Repository, entries: list[Entry], name: str) -> str:
     """What all courses share: `rubric`, `project`; one of the `checklists.yml` by its name; or what was `never` run."""
-    there, jobs, tiers = f"{repository.url}/blob/{repository.release}", [], {}
-    for path in sorted((repository.root / ".github/workflows").glob("*.yml")):
-        for job, about in read_yaml(path)["jobs"].items():
-            runs = [step["run"] for step in about["steps"] if "run" in step and "\n" not in step["run"].strip()]
-            jobs.append((path.name, job, [run for run in runs if "GITHUB_" not in run and "sudo" not in run]))
-    for tier in ("gpu", "big"):  # a page's own run has no name, a race or a study has one
-        wanting = [one for one in entries if (one.chapter.card.get("needs") or {}).get("gpu") != "none"]
-        there_is = [(one, [run.name for run in one.runs if run.tier == tier]) for one in wanting]
-        tiers[tier] = [(one.chapter, names) for one, names in there_is if "" not in names]
-    values = {"rubric": [OWN["rubric"]], "project": [OWN["project"], there], "never": [NEVER, tiers, jobs, there]}
-    macro, given = (name, values[name]) if name in values else ("checklist", [CHECKLISTS[name], there])
-    return block("teach/courses.html", macro, *given)
+    paths = sorted((repository.root / ".github" / "workflows").glob("*.yml"))
+    flows = {path.name: read_yaml(path)["jobs"] for path in paths}
+    values = {"rubric": OWN["rubric"], "project": OWN["project"], "never": (NEVER, entries, flows)}
+    macro, given = (name, values[name]) if name in values else ("checklist", CHECKLISTS[name])
+    return block("teach/courses.html", macro, given, f"{repository.url}/blob/{repository.release}")

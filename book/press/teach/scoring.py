@@ -1,7 +1,7 @@
 """`press score`: learners' notebooks held against the hidden cases of `cases.yml`. What a learner wrote runs in a process
 of its own, with little time, memory and disk, in a folder that goes afterwards, without a network where the system lets
-it; what should come back never enters it. It is no jail: a process reads what its user may. What should come back
-stands with the case, or the book's own solution says it, in another such process."""
+it. It is no jail: a process reads what its user may. What should come back never enters that process: it stands with
+the case, or the book's own solution says it, in another one."""
 
 import ast
 import csv
@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def score(repository: Repository, folder: str, cases: str | None = None, timeout
         chapter, learner = known.get(path.name.split(".")[0]), path.relative_to(home).parts[0]
         for key in [key for key in judge.cases if chapter and key.partition("/")[0] == chapter.stem]:
             points, why = judge.points(chapter, key, path)
-            words = [re.sub(r"^(?=[-=+@\t])", "'", one) for one in (learner, why)]  # no spreadsheet takes it for a formula
+            words = [re.sub(r"^(?=[-=+@\t])", "'", one) for one in (learner, why)]  # no formula in a table
             row = (words[0], str(chapter), key.partition("/")[2], points, len(judge.cases[key]["cases"]), words[1])
             rows.append(dict(zip(COLUMNS, row, strict=True)))
             print("{learner}: {chapter}, {exercise}: {points} of {of} {why}".format(**rows[-1]).rstrip(), flush=True)
@@ -103,12 +104,11 @@ class Judge:
             own = {"PYTHONPATH": path, "HOME": str(folder), "REBUILT_TIER": "cpu", "REBUILT_OFFLINE": "1"}
             own |= {name: os.environ[name] for name in KEPT if name in os.environ}
             try:
-                heard, ended, said = proofs.told(steps, folder, folder, own, self.seconds, LIMITS, *apart())
+                heard, ended, _ = proofs.told(steps, folder, folder, own, self.seconds, LIMITS, *apart())
                 found = [(f"{wrong[1]}: {wrong[2]}"[:200] if wrong else "", value) for wrong, _, value in heard]
             except UNREADABLE:
-                found, ended, said = [], None, "what came back cannot be read"
-        early = f"it ended early: {said.strip().splitlines()[-1:]}"[:200]
-        lost = early if not ended or ended.status in range(128) else "it took too much time, memory or disk"
+                found, ended = [], child.Ended(0, None, [])
+        lost = "it ended early" if ended.status in range(128) else "it took too much time, memory or disk"
         first, *rest = [*found, *[(lost, None)] * (1 + len(gives))]
         return [first if first[0] else one for one in rest[: len(gives)]]
 
@@ -119,13 +119,11 @@ def plain(chapter: Chapter) -> list[str]:
 
 
 def statements(cells: list[str]) -> list[str]:
-    """The statements of cells one by one, without bare calls; a cell that is not Python, such as one with `%`, has none."""
+    """The statements of cells one by one, without bare calls; none of a cell that is not Python, as with `%`."""
     found = []
     for cell in cells:
-        try:
+        with suppress(SyntaxError):
             found += [ast.unparse(node) for node in ast.parse(cell).body if not isinstance(node, ast.Expr)]
-        except SyntaxError:
-            continue
     return found
 
 

@@ -55,9 +55,9 @@ def syllabi(chapters: list[Chapter]) -> str:
     return "\n\n".join(parts)
 
 
-def timetable(caption: str, made: Plan, known: dict[str, Chapter]) -> str:
+def timetable(caption: str, made: Plan, chapters: list[Chapter]) -> str:
     """A table of when what is taught, and what of each chapter."""
-    rows, at = [], 0.0
+    rows, at, known = [], 0.0, {str(chapter): chapter for chapter in chapters}
     for name, group in groupby(made.blocks, key=lambda one: one.chapter or one.title):
         own = list(group)
         said = ["the core path"] * any(one.kind == "section" and one.core for one in own)
@@ -74,7 +74,7 @@ def _told(hours: int, made: Plan, known: dict[str, Chapter]) -> str:
     gone = [one.kind for one in made.left_out]
     many = [(gone.count(kind), kind) for kind in ("section", "exercise") if kind in gone]
     left = " and ".join(f"{count} {kind}{'s' * (count > 1)}" for count, kind in many)
-    table = timetable(f"{hours} hours", made, known)
+    table = timetable(f"{hours} hours", made, [*known.values()])
     return block("teach/map.html", "syllabus", hours, taught, _share(made), table, left)
 
 
