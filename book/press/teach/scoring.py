@@ -1,5 +1,5 @@
-"""`press score`: learners' notebooks held against the hidden cases of `cases.yml`. What a learner wrote runs in a process
-of its own, with little time, memory and disk, in a folder that goes afterwards, without a network where the system lets
+"""`press score`: learners' notebooks held against the hidden cases of `cases.yml`. What a learner wrote runs in its own
+process, with little time, memory and disk, in a folder that goes afterwards, without a network where the system lets
 it. It is no jail: a process reads what its user may. What should come back never enters that process: it stands with
 the case, or the book's own solution says it, in another one."""
 

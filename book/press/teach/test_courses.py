@@ -123,8 +123,8 @@ def test_a_card_s_order_holds_in_a_course():
 
 
 def test_a_day_over_its_minutes_is_refused():
-    own = changed("performance", lambda one: one.update(minutes=240))
-    with pytest.raises(PressError, match="240 minutes are too short"):
+    own = changed("performance", lambda one: one.update(minutes=180))
+    with pytest.raises(PressError, match="180 minutes are too short"):
         courses.read("performance", CHAPTERS, own)
 
 
@@ -135,7 +135,9 @@ def test_a_day_with_nothing_to_do_is_refused():
         courses.read("performance", CHAPTERS, own)
 
 
-@pytest.mark.parametrize("key", ["compression/no_such", "rolling_distance/dot_products_by_blocks", "wide_deep/out_of_fold"])
+@pytest.mark.parametrize(
+    "key", ["compression/no_such", "rolling_distance/dot_products_by_blocks", "wide_deep/out_of_fold"]
+)
 def test_homework_is_an_exercise_of_the_course_with_hidden_cases(key):
     own = changed("performance", lambda one: one["sessions"][0]["homework"].append(key))
     with pytest.raises(PressError, match=f"homework {key} is no exercise of its chapters with hidden cases"):
@@ -186,7 +188,9 @@ def test_a_book_without_the_page_has_no_teacher_s_pages(small, tmp_path):
 def test_the_project_begins_with_the_scaffold_and_has_a_worked_example():
     project, said = courses.OWN["project"], courses.parts(BOOK, [], "project")
     for one in project["steps"]:
-        assert (HOME / "book/press/scaffold" / one["template"]).is_file() and (HOME / project["example"] / one["file"]).is_file()
+        assert (HOME / "book/press/scaffold" / one["template"]).is_file() and (
+            HOME / project["example"] / one["file"]
+        ).is_file()
         assert f"scaffold/{one['template']}" in said and f"{project['example']}/{one['file']}" in said
 
 
@@ -197,7 +201,9 @@ def test_the_rubric_has_words_for_zero_one_and_two_points():
 
 @pytest.mark.parametrize("name", list(courses.CHECKLISTS))
 def test_each_row_of_a_checklist_is_met_somewhere_or_waits_for_people_on_the_list(name):
-    listed = set(re.findall(r"^- \*\*([\w ]+)\*\*:", (HOME / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE))
+    listed = set(
+        re.findall(r"^- \*\*([\w ]+)\*\*:", (HOME / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     for row in courses.CHECKLISTS[name]["rows"]:
         assert set(row) <= {"asks", "how", "where", "people"} and row["how"], row["asks"]
         assert [path for path in row.get("where", []) if not (HOME / path).exists()] == [], row["asks"]
@@ -222,7 +228,9 @@ def test_what_was_never_run_is_read_from_receipts_and_workflows(ledger):
     said = courses.parts(BOOK, ledger.entries, "never")
     gpu, big, rest = re.split(r"<summary>Tier big|<h3>On hosted", said.partition("<summary>Tier gpu")[2], maxsplit=2)
     for tier, own in (("gpu", gpu), ("big", big)):
-        ran = {entry.chapter for entry in ledger.entries if any((run.tier, run.name) == (tier, "") for run in entry.runs)}
+        ran = {
+            entry.chapter for entry in ledger.entries if any((run.tier, run.name) == (tier, "") for run in entry.runs)
+        }
         need = [entry.chapter for entry in ledger.entries if entry.chapter.card["needs"]["gpu"] != "none"]
         assert {str(one) for one in need if one not in ran} == set(re.findall(r"<code>(\w+/[\w/]+)</code>", own))
     for path in (HOME / ".github/workflows").glob("*.yml"):
@@ -241,7 +249,9 @@ def test_each_thing_that_was_never_run_says_what_is_known_and_what_would_run_it(
 
 def test_contributing_leads_to_the_one_list():
     text = (HOME / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    assert "`book/never_run.md`" in text.partition("## What could not be tried")[2] and "book/never_run" in BOOK.toc_files
+    assert (
+        "`book/never_run.md`" in text.partition("## What could not be tried")[2] and "book/never_run" in BOOK.toc_files
+    )
 
 
 @pytest.mark.parametrize("page", ["courses", "checklists", "never_run"])

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import subprocess
 import time
 
@@ -78,7 +77,12 @@ def test_helpers_imports_and_later_definitions_of_the_learner_come_along(judge):
 def test_what_is_not_handed_in_or_cannot_be_read_gets_no_points(judge, tmp_path):
     chapter = judge.repository.chapters[0]
     assert scored(judge, "x = 1\n") == (0, "no median in it")
-    for name, text in {"a.ipynb": "{", "b.ipynb": "[]", "c.ipynb": '{"cells": [{"cell_type": "code"}]}', "d.py": "\0"}.items():
+    for name, text in {
+        "a.ipynb": "{",
+        "b.ipynb": "[]",
+        "c.ipynb": '{"cells": [{"cell_type": "code"}]}',
+        "d.py": "\0",
+    }.items():
         (tmp_path / name).write_text(text)
         points, why = judge.points(chapter, "moving_mean/median", tmp_path / name)
         assert points == 0 and (why.startswith("cannot be read") or why.startswith("no median")), name
@@ -113,7 +117,9 @@ def test_code_without_an_end_is_stopped_with_all_that_it_started(judge):
     begun = time.monotonic()
     points, why = scored(judge, text + "    while True: pass\n")
     assert (points, why) == (0, "it took too much time, memory or disk") and time.monotonic() - begun < 60
-    assert not [one for one in psutil.process_iter(["cmdline"]) if "time.sleep(987)" in " ".join(one.info["cmdline"] or [])]
+    assert not [
+        one for one in psutil.process_iter(["cmdline"]) if "time.sleep(987)" in " ".join(one.info["cmdline"] or [])
+    ]
 
 
 def test_points_that_were_earned_before_the_end_are_kept(judge):
@@ -126,7 +132,9 @@ def test_points_that_were_earned_before_the_end_are_kept(judge):
 def test_nothing_is_left_and_no_secret_is_handed_on(judge, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "abc")
     text = "import os\ndef median(values):\n    open('left', 'w').write('x')\n    "
-    assert scored(judge, text + "raise KeyError(os.environ.get('SECRET_TOKEN', 'nothing'))\n")[1] == "KeyError: 'nothing'"
+    assert (
+        scored(judge, text + "raise KeyError(os.environ.get('SECRET_TOKEN', 'nothing'))\n")[1] == "KeyError: 'nothing'"
+    )
     assert list((judge.repository.build / "running").glob("*")) == []
 
 
@@ -138,7 +146,9 @@ def test_a_network_is_out_of_reach(judge):
 
 
 def test_what_should_come_back_is_not_in_the_learner_s_process(judge):
-    text = "import sys\ndef median(values):\n    assert str(7 ** 9) not in open(sys.argv[1]).read()\n    return 7 ** 9\n"
+    text = (
+        "import sys\ndef median(values):\n    assert str(7 ** 9) not in open(sys.argv[1]).read()\n    return 7 ** 9\n"
+    )
     judge.cases = {"moving_mean/median": {"cases": [{"give": "[7, 7]", "want": 7**9}]}}
     assert scored(judge, text) == (1, "")
 
@@ -179,5 +189,3 @@ def test_numbers_are_alike_within_a_tolerance_and_nothing_else_is():
     assert scoring.same([1.0, [nan, "a"]], [1.0000001, [nan, "a"]], 1e-6) and scoring.same(True, 1, 0)
     for got, want in ((1.1, 1.0), ([1], [1, 2]), ("1", 1), (None, 0), (nan, 1.0), (10**400, 1.0), ({"a": 1}, {"a": 2})):
         assert not scoring.same(got, want, 1e-6), (got, want)
-
-
