@@ -17,7 +17,7 @@ from ..ledger import Entry, Ledger
 from ..ledger.pages import written as of_claims
 from ..repository import Chapter, Repository, read_notebook, tags
 from ..run.figure_data import MIME
-from ..teach import acts, variants
+from ..teach import acts, courses, variants
 from . import exercise, live
 from .edition import elsewhere
 from .generated import about, block, markers
@@ -39,6 +39,7 @@ def assemble(repository: Repository, ledger: Ledger) -> Path:
     _settings(repository, source)
     for entry in ledger.entries:
         _chapter(repository, entry, source)
+    courses.publish(repository, source)
     written = markers(repository, ledger)
     for path in sorted((source / "book").rglob("*.md")):
         filled = fill(path.read_text(encoding="utf-8"), written)

@@ -17,30 +17,7 @@ from . import checkpoints
 from .variants import defined, exercises
 
 PROCESSOR_SECONDS, SECONDS = 300, 1800  # of all attempts at a chapter's: however busy the machine is, and in any case
-RUNNER = """
-import ast, asyncio, json, sys, time
-try:
-    import resource  # not on Windows
-    resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[2]), resource.getrlimit(resource.RLIMIT_CPU)[1]))
-except ImportError:
-    pass
-loop = asyncio.new_event_loop()
-asyncio.set_event_loop(loop)
-state = {"__name__": "__main__"}
-for fresh, source in json.load(open(sys.argv[1])):
-    if fresh:
-        state.clear()
-        state["__name__"] = "__main__"
-    begun = time.monotonic()
-    try:
-        waits = eval(compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), state)  # as in a notebook
-        if waits:
-            loop.run_until_complete(waits)
-        said = None
-    except Exception as error:
-        said = [isinstance(error, AssertionError), type(error).__name__, str(error)]
-    print("\\n::proof " + json.dumps([said, time.monotonic() - begun]), flush=True)
-"""
+RUNNER = Path(__file__).with_name("proof_child.py.txt").read_text(encoding="utf-8")
 
 
 class Proof(NamedTuple):
@@ -111,16 +88,31 @@ def _run(repository: Repository, chapter: Chapter, sources: list[tuple[bool, str
         path = [folder, str(chapter.home), str(repository.root), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "REBUILT_TIER": "cpu"}
         write_text(Path(folder, f"start_here_{chapter.stem}.py"), checkpoints.module(chapter)[0])
-        todo, log = Path(folder, "sources.json"), Path(folder, "log")
-        todo.write_text(json.dumps(sources), encoding="utf-8")
-        with log.open("wb") as out:  # servers that a section started for those after it end with it
-            command = [sys.executable, "-c", RUNNER, str(todo), str(PROCESSOR_SECONDS)]
-            ended = child.run(command, chapter.home, environment, Path(folder), SECONDS, out)
-        said = log.read_text(encoding="utf-8", errors="replace")
+        limits = {"RLIMIT_CPU": PROCESSOR_SECONDS}
+        heard, ended, said = told(sources, chapter.home, Path(folder), environment, SECONDS, limits)
     if ended.status in (None, -24):  # SIGXCPU
         most = f"{PROCESSOR_SECONDS} s of the processor, or {SECONDS} s in all"
         raise PressError(f"{chapter}: the proofs took more than {most}")
-    heard = [json.loads(line.removeprefix("::proof ")) for line in said.splitlines() if line.startswith("::proof ")]
     if len(heard) != len(sources):
         raise PressError(f"{chapter}: the proof ended early:\n{said.strip()[-2000:]}")
-    return heard
+    return [(what, seconds) for what, seconds, _ in heard]
+
+
+def told(
+    sources: list[tuple[bool, str]],
+    home: Path,
+    folder: Path,
+    environment: dict,
+    seconds: float,
+    limits: dict[str, int],
+    *before: str,
+) -> tuple[list, child.Ended, str]:
+    """Of each source, as far as it came, what went wrong (by an assertion, name, words; or None), its seconds, its
+    `_value`; how their process ended; what it printed. `before`: what its command begins with."""
+    todo, log = write_text(folder / "sources.json", json.dumps(sources)), folder / "log"
+    with log.open("wb") as out:  # servers that a section started for those after it end with it
+        command = [*before, sys.executable, "-c", RUNNER, str(todo), json.dumps(limits)]
+        ended = child.run(command, home, environment, folder, seconds, out)
+    said = log.read_text(encoding="utf-8", errors="replace")
+    lines = [line.removeprefix("::proof ") for line in said.splitlines() if line.startswith("::proof ")]
+    return [json.loads(line) for line in lines], ended, said

@@ -55,8 +55,9 @@ def syllabi(chapters: list[Chapter]) -> str:
     return "\n\n".join(parts)
 
 
-def _told(hours: int, made: Plan, known: dict[str, Chapter]) -> str:
-    rows, at = [], 0.0
+def timetable(caption: str, made: Plan, chapters: list[Chapter]) -> str:
+    """A table of when what is taught, and what of each chapter."""
+    rows, at, known = [], 0.0, {str(chapter): chapter for chapter in chapters}
     for name, group in groupby(made.blocks, key=lambda one: one.chapter or one.title):
         own = list(group)
         said = ["the core path"] * any(one.kind == "section" and one.core for one in own)
@@ -65,18 +66,23 @@ def _told(hours: int, made: Plan, known: dict[str, Chapter]) -> str:
         took, when = sum(one.minutes for one in own), f"{int(at) // 60}:{int(at) % 60:02d}"
         rows.append((when, f"{took:g} min", link(known[name]) if name in known else name, "; ".join(said)))
         at += took
+    return html_table(caption, ["at", "takes", "what", "of it"], rows)
+
+
+def _told(hours: int, made: Plan, known: dict[str, Chapter]) -> str:
     taught = [short(known[name]) for name in dict.fromkeys(one.chapter for one in made.blocks) if name]
     gone = [one.kind for one in made.left_out]
     many = [(gone.count(kind), kind) for kind in ("section", "exercise") if kind in gone]
     left = " and ".join(f"{count} {kind}{'s' * (count > 1)}" for count, kind in many)
-    table = html_table(f"{hours} hours", ["at", "takes", "what", "of it"], rows)
+    table = timetable(f"{hours} hours", made, [*known.values()])
     return block("teach/map.html", "syllabus", hours, taught, _share(made), table, left)
 
 
-def chapter_map(chapters: list[Chapter]) -> str:
-    """A drawing of which chapters help before which, with level and paths, and the same as a list."""
+def chapter_map(chapters: list[Chapter], before: dict[str, list[str]] | None = None) -> str:
+    """A drawing of which chapters help before which, as cards or `before` say it, with level and paths; and a list."""
     names, row, places = {one.stem: short(one) for one in chapters}, -1, {}
-    before = {one.stem: [name for name in one.card.get("after", ()) if name in names] for one in chapters}
+    by_card = {one.stem: [name for name in one.card.get("after", ()) if name in names] for one in chapters}
+    before = before or by_card
     for root in [stem for stem, firsts in before.items() if not firsts]:
         row = _place(root, 0, row + 1, before, places)
     on = {name: [one.stem for one in path] for name, path in paths(chapters).items()}

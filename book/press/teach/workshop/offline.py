@@ -14,28 +14,7 @@ from ...errors import PressError, finished
 from ..variants import KINDS
 
 SECONDS = 1800  # for a step, at most
-ALONE = """
-import fcntl, os, socket, struct, sys
-with socket.socket() as one:  # the loopback device is down in a new namespace
-    fcntl.ioctl(one.fileno(), 0x8914, struct.pack("16sH14s", b"lo", 0x1 | 0x40, b""))
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-LAB = """
-import os, subprocess, sys, time, urllib.request
-options = ["--no-browser", "--allow-root", "--port=8899", "--ServerApp.token=offline"]
-lab = subprocess.Popen([sys.executable, "room.py", "start", *options], start_new_session=True)
-try:
-    for attempt in range(120):
-        try:
-            page = urllib.request.urlopen("http://127.0.0.1:8899/lab?token=offline", timeout=5).read()
-            sys.exit(None if b"JupyterLab" in page else "what answered is not JupyterLab")
-        except OSError:
-            time.sleep(0.5)
-    sys.exit("JupyterLab did not answer in a minute")
-finally:
-    os.killpg(lab.pid, 15)
-    lab.wait(30)
-"""
+ALONE, LAB = (Path(__file__).with_name(f"{name}.py.txt").read_text(encoding="utf-8") for name in ("alone", "lab"))
 
 
 def prove(bundle: Path) -> list[tuple[str, float]]:
@@ -51,15 +30,15 @@ def prove(bundle: Path) -> list[tuple[str, float]]:
         for name in [f"notebooks/{chapter}.{kind}.ipynb" for chapter in chapters for kind in KINDS]:
             steps[name] = [str(folder / ".venv/bin/python"), *execute.split(), name]
         steps["JupyterLab answers"] = [sys.executable, "-c", LAB]
-        took = [(name, _alone(name, command, folder)) for name, command in steps.items()]
+        took = [(name, alone(name, command, folder)) for name, command in steps.items()]
         begun = time.monotonic()
         seen = f"{browse(folder)} pages open from the disk, nothing asked of a network"
         return [*took, (seen, time.monotonic() - begun)]
 
 
-def _alone(step: str, command: list[str], folder: Path) -> float:
-    """The seconds of a command that ran to its end without a network."""
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder.parent), "LANG": "C.UTF-8", "REBUILT_TIER": "cpu"}
+def alone(step: str, command: list[str], folder: Path, **more: str) -> float:
+    """The seconds of a command that ran to its end without a network; `more` of its environment."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder.parent), "LANG": "C.UTF-8", "REBUILT_TIER": "cpu"} | more
     outside = ["unshare", "--net", "--map-root-user", sys.executable, "-c", ALONE]
     begun = time.monotonic()
     finished(f"{step} fails offline", *outside, *command, cwd=folder, env=environment, timeout=SECONDS)
