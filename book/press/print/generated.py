@@ -14,6 +14,7 @@ from ..ledger.pages import claims, written
 from ..ledger.tables import link, pdf_name, volumes
 from ..predict import pages as predicted
 from ..repository import Chapter, Repository
+from ..taught import markers as lessons
 from ..teach import kit, length, syllabi
 from ..teach.variants import KINDS
 from .edition import Edition
@@ -52,6 +53,7 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
         "pdf": lambda: "" if why else block("pdf", {one: pdf_name(repository, one) for one in volumes(repository)}),
         "length": partial(block, "lengths", chapters),
         "page-weight": lambda: tag("p", f"Not measured: {why}.") if why else WEIGHTS,
+        **lessons(repository, ledger),
     }
 
 
