@@ -10,7 +10,7 @@ from helpers import verdicts
 from ..files import read_json
 from ..ledger import FINDINGS, Entry, Finding
 from ..ledger.ledger import judged
-from ..repository import Chapter
+from ..repository import Chapter, tags
 
 SCHEMA = read_json(Path(__file__).parents[1] / "gates" / "card.schema.json")["properties"]
 REASONS = SCHEMA["claims"]["items"]["properties"]["reason"]["enum"]
@@ -22,12 +22,12 @@ NUMBER = re.compile(r"\d+(?:[.,_]\d+)*")
 
 
 def sections(chapter: Chapter) -> dict[str, str]:
-    """What stands in each section of the notebook, code too, by its heading; before the first: under ""."""
+    """What a reader meets in each section of the notebook, code too, by its heading; before the first: under ""."""
     found, title = {}, ""
-    for cell in chapter.cells:
-        if cell.cell_type == "markdown":
-            title = [title, *HEADING.findall(cell.source)][-1]
-        found[title] = f"{found.get(title, '')} {' '.join(cell.source.split())}"
+    for cell in [cell for cell in chapter.cells if not {"instructor", "talk"} & {*tags(cell)}]:
+        parts = HEADING.split(cell.source) if cell.cell_type == "markdown" else [cell.source]
+        for title, text in zip([title, *parts[1::2]], parts[::2], strict=True):
+            found[title] = f"{found.get(title, '')} {' '.join(text.split())}"
     return found
 
 
