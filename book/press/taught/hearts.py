@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rehearsal.predict import CARDS, Card, real
 
-from ..ledger import Entry
+from ..ledger import Entry, Run
 from ..predict.kept import Kept, read, tried
 from ..predict.pages import model
 from ..repository import Chapter
@@ -106,10 +106,14 @@ def reached(entries: list[Entry]) -> Iterator[tuple[Heart, str, str]]:
         found = read(entry.chapter)
         for finding in entry.findings if found else ():
             name, part = finding.claim["metric"], found.measure(finding.claim["metric"])
-            for run in [one for one in (finding.run, *finding.others) if one and part and one.tier in CARDS]:
+            for run in [one for one in (finding.run, *finding.others) if one and part and _on_a_gpu(one)]:
                 for one, value in found.metric(name, finding.claim["unit"], run.tier)[-1:]:
                     ratio = value / finding.metric(run)["value"]
                     ratio = ratio if found.content["metrics"][name]["per"].get(run.tier) else 1 / ratio
                     entry_of, seconds = part.tiers[run.tier], one.seconds * ratio
                     own = (entry_of["flops"], entry_of["bytes_moved"], seconds, one.seconds / seconds, one.bound)
                     yield Heart(entry.chapter, number, run.machine, *own), run.date, part.what
+
+
+def _on_a_gpu(run: Run) -> bool:
+    return run.tier in CARDS and bool(run.content["machine"].get("gpu"))
