@@ -1,12 +1,12 @@
-"""Each chapter's heart, the function that its counts call `ours`: bytes, arithmetic and seconds on this book's processor
-(timed), on the cards (predicted) and on whatever GPU a receipt came from (measured)."""
+"""Each chapter's heart, the function that its counts call `ours`: bytes, arithmetic and seconds on the processor where
+it was timed, on the cards (predicted) and on whatever GPU a receipt came from (measured)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rehearsal.predict import CARDS, Card, real
 
-from ..ledger import Entry, Run
+from ..ledger import Entry, Finding, Run
 from ..predict.kept import Kept, read, tried
 from ..predict.pages import model
 from ..repository import Chapter
@@ -101,19 +101,23 @@ def _least(card: Card, entry: dict) -> float:
 
 
 def reached(entries: list[Entry]) -> Iterator[tuple[Heart, str, str]]:
-    """(the heart as it ran, the date, what was measured) of each GPU from which a receipt came, by claims' metrics."""
+    """(the heart as it ran, the date, the key of the panel beside which it belongs) of each GPU from which a receipt
+    came. `share` is what was predicted of that very card over what it took, 0 where no card here is that one."""
     for number, entry in enumerate(entries, 1):
         found = read(entry.chapter)
         for finding in entry.findings if found else ():
-            name, part = finding.claim["metric"], found.measure(finding.claim["metric"])
-            for run in [one for one in (finding.run, *finding.others) if one and part and _on_a_gpu(one)]:
-                for one, value in found.metric(name, finding.claim["unit"], run.tier)[-1:]:
-                    ratio = value / finding.metric(run)["value"]
-                    ratio = ratio if found.content["metrics"][name]["per"].get(run.tier) else 1 / ratio
-                    entry_of, seconds = part.tiers[run.tier], one.seconds * ratio
-                    own = (entry_of["flops"], entry_of["bytes_moved"], seconds, one.seconds / seconds, one.bound)
-                    yield Heart(entry.chapter, number, run.machine, *own), run.date, part.what
+            if found.measure(finding.claim["metric"]) is found.parts.get(HEART, ""):
+                runs = [one for one in (finding.run, *finding.others) if one and one.tier in CARDS]
+                yield from (_ran(number, found, finding, run) for run in runs if run.content["machine"].get("gpu"))
 
 
-def _on_a_gpu(run: Run) -> bool:
-    return run.tier in CARDS and bool(run.content["machine"].get("gpu"))
+def _ran(number: int, found: Kept, finding: Finding, run: Run) -> tuple[Heart, str, str]:
+    name, part, words = finding.claim["metric"], found.parts[HEART], run.machine.upper().replace("-", " ").split()
+    pairs = found.metric(name, finding.claim["unit"], run.tier)
+    like = [pair for pair in pairs if model(pair[0].card) in words]
+    one, value = (like or pairs)[-1]
+    ratio = value / finding.metric(run)["value"]
+    seconds = one.seconds * (ratio if found.content["metrics"][name]["per"].get(run.tier) else 1 / ratio)
+    entry, share = part.tiers[run.tier], one.seconds / seconds if like else 0.0
+    own = (entry["flops"], entry["bytes_moved"], seconds, share, one.bound)
+    return Heart(found.chapter, number, run.machine, *own), run.date, model(one.card).lower()

@@ -26,8 +26,8 @@ def sections(chapter: Chapter) -> dict[str, str]:
     found, title = {}, ""
     for cell in [cell for cell in chapter.cells if not {"instructor", "talk"} & {*tags(cell)}]:
         parts = HEADING.split(cell.source) if cell.cell_type == "markdown" else [cell.source]
-        for title, text in zip([title, *parts[1::2]], parts[::2], strict=True):
-            found[title] = f"{found.get(title, '')} {' '.join(text.split())}"
+        for name, text in zip([title, *parts[1::2]], parts[::2], strict=True):
+            found[name], title = f"{found.get(name, '')} {' '.join(text.split())}", name
     return found
 
 
@@ -48,7 +48,9 @@ def plain(entry: Entry) -> list[Finding]:
 def kinds(findings: list[Finding]) -> dict[str, dict[str, list[Finding]]]:
     """The claims of each kind that can be found, by what was found; a word that none has is left out."""
     found = {kind: [one for one in findings if one.claim["kind"] == kind] for kind in verdicts.KINDS[:4]}
-    words = {kind: {word: [one for one in some if one.found == word] for word in FINDINGS} for kind, some in found.items()}
+    words = {
+        kind: {word: [one for one in some if one.found == word] for word in FINDINGS} for kind, some in found.items()
+    }
     return {kind: {word: some for word, some in own.items() if some} for kind, own in words.items() if found[kind]}
 
 
@@ -61,11 +63,11 @@ def reasons(findings: list[Finding]) -> dict[str, list[Finding]]:
 def amiss(entry: Entry) -> Iterator[str]:
     """What a card says beside its claims and its notebook or a run does not bear out, one sentence each."""
     card, held = entry.chapter.card, sections(entry.chapter)
-    for name, one in [(name, one) for name in POINTING for one in card.get(name) or ()]:
-        if one["section"] not in held:
-            yield f"{name}: {one['section']!r} is no section of the notebook"
-    for one in card.get("errata") or ():
-        text = held.get(one["section"], "")
+    for name in POINTING:
+        odd = [one["section"] for one in card.get(name) or () if one["section"] not in held]
+        yield from (f"{name}: {title!r} is no section of the notebook" for title in odd)
+    for one in [one for one in card.get("errata") or () if one["section"] in held]:
+        text = held[one["section"]]
         if gone := sorted(numbers(f"{one['printed']} {one['right']}") - numbers(text)):
             yield f"errata: {one['printed']!r}: the section {one['section']!r} does not hold {', '.join(gone)}"
         if one["shows"] not in text:

@@ -41,7 +41,15 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
 def written(name: str, *values: object) -> Markup:
     """What a macro of `pages.html` makes of the values."""
     own = {one.__name__: one for one in (across, upwards, roof, section, short, median)}
-    own |= {"WIDE": WIDE, "HIGH": HIGH, "EDGE": EDGE, "ACROSS": ACROSS, "UPWARDS": UPWARDS, "BOUND": BOUND, "HELD": HELD}
+    own |= {
+        "WIDE": WIDE,
+        "HIGH": HIGH,
+        "EDGE": EDGE,
+        "ACROSS": ACROSS,
+        "UPWARDS": UPWARDS,
+        "BOUND": BOUND,
+        "HELD": HELD,
+    }
     return block("taught/pages.html", name, *values, REASONS=lessons.REASONS, MISSING=verdicts.NOT_MEASURED, **own)
 
 

@@ -1,4 +1,4 @@
-"""What all chapters teach together: hearts under their roofs, lessons that runs and sections bear out, pages from data."""
+"""What all chapters teach together: hearts under their roofs, lessons that runs and sections bear out, the pages."""
 
 import json
 import re
@@ -17,7 +17,13 @@ from press.repository import HOME, Repository
 from press.taught import amiss, hearts, lessons, pages
 
 SLIP = {"printed": "360 samples", "right": "421 samples", "section": "The idea", "shows": "The data, then the mean."}
-WON = {"what": "the loop is faster", "section": "The idea", "metric": "mean_rate", "unit": "points/s", "better": "higher"}
+WON = {
+    "what": "the loop is faster",
+    "section": "The idea",
+    "metric": "mean_rate",
+    "unit": "points/s",
+    "better": "higher",
+}
 WON |= {"null": 2000}
 BOOK = Repository(HOME)
 
@@ -52,7 +58,9 @@ def test_a_card_without_lessons_is_as_it_was(small):
 @pytest.mark.parametrize("name", ["gains", "plain", "errata"])
 def test_a_section_that_is_missing_is_amiss(small, name):
     one = {"gains": {"kind": "fewer bytes", "what": "less", "section": ""}, "plain": WON, "errata": SLIP}[name]
-    assert f"{name}: 'Elsewhere' is no section of the notebook" in said(small, **{name: [one | {"section": "Elsewhere"}]})
+    assert f"{name}: 'Elsewhere' is no section of the notebook" in said(
+        small, **{name: [one | {"section": "Elsewhere"}]}
+    )
 
 
 def test_an_erratum_needs_its_numbers_and_its_words_in_the_section(small):
@@ -123,7 +131,7 @@ def test_claims_stand_by_kind_and_reason_with_their_chapters(small):
     assert "Sizes: a number is reached (2)" in kinds and kinds.count("Moving mean") == 2
     assert "<b>1</b> holds here" in kinds and "<b>1</b> does not hold here" in kinds
     assert "1 claim does not hold here" in why and "<b>1</b> data" in why and "<b>0</b> arithmetic" in why
-    small.write_card(claims=claims(small, value=4000))
+    small.write_card(claims=[{**small.card["claims"][1], "value": 4000}])
     executed(small)
     assert "<b>1</b> no reason given yet" in filled(small, "reasons")
 
@@ -197,15 +205,23 @@ def test_a_receipt_of_a_gpu_stands_beside_the_predictions(predicted):  # noqa: F
     content = receipt(predicted, tier="big", machine={"cpu": "C", "gpu": "NVIDIA H200", "slug": "nvidia-h200"})
     content["metrics"] = {"mean_rate": exact(1000.0) | {"device": "cuda"}}
     predicted.write("data/receipts/moving_mean/big-nvidia-h200.json", json.dumps(content))
-    ((one, date, what),) = hearts.reached(gather(predicted.repository).entries)
+    ((one, date, key),) = hearts.reached(gather(predicted.repository).entries)
     assert (one.card, one.seconds, date) == ("NVIDIA H200", pytest.approx(2.0), "2026-01-02"), "2,000 points at 1,000/s"
+    assert (one.share, key) == (0.0, "h100") and "so no ratio" in filled(predicted, "board"), "an H200 is no H100"
+    content["machine"] |= {"gpu": "NVIDIA A100-SXM4-40GB"}
+    predicted.write("data/receipts/moving_mean/big-nvidia-h200.json", json.dumps(content))
+    ((one, date, key),) = hearts.reached(gather(predicted.repository).entries)
+    assert key == "a100" and one.share == pytest.approx(320e9 / 1555e9 / 2, rel=0.01)
+    assert "Predicted over measured is 0.10." in filled(predicted, "board")
+    content["machine"] |= {"gpu": "NVIDIA H200"}
+    predicted.write("data/receipts/moving_mean/big-nvidia-h200.json", json.dumps(content))
     told = filled(predicted, "board")
     assert "NVIDIA H200, 2026-01-02: 2 s a call" in told and "No receipt" not in told
     assert 'class="heart reached"' in filled(predicted, "roofline")
 
 
 def test_the_axis_has_room_for_hearts_that_compute_nothing():
-    assert pages.across(0) < pages.across(1e-9) < pages.across(1.0) < pages.across(1e9) == pages.WIDE
+    assert pages.across(0) < pages.across(1e-9) < pages.across(1.0) < pages.across(1e9) == pytest.approx(pages.WIDE)
     assert pages.upwards(1e20) == 0 and pages.upwards(1.0) == pages.HIGH
     assert pages.roof(1e10, 1e11).startswith("M34.0")
 
