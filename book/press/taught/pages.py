@@ -16,10 +16,11 @@ from ..ledger.tables import UP, block
 from ..predict.kept import ahead, read
 from ..repository import Chapter, Repository
 from . import lessons
-from .hearts import panels, reached
+from .hearts import Panel, panels, reached
 
 WIDE, HIGH, EDGE = 360, 250, 34  # of a panel, in its own units; the left edge holds hearts without arithmetic
-ACROSS, UPWARDS = (-2, 3), (8, 13)  # the powers of ten at the ends: operations for each byte, bytes in a second
+ACROSS = (-2, 3)  # the powers of ten at the ends, in operations for each byte
+FIRST = 0.1  # of the width, where the first of them lies
 BOUND = ("memory", "arithmetic", "launches", "link", "waits")
 HELD = {"holds here": "holds", "goal met": "holds", "does not hold here": "fails", "goal missed": "fails"}
 
@@ -40,16 +41,8 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
 
 def written(name: str, *values: object) -> Markup:
     """What a macro of `pages.html` makes of the values."""
-    own = {one.__name__: one for one in (across, upwards, roof, section, short, median)}
-    own |= {
-        "WIDE": WIDE,
-        "HIGH": HIGH,
-        "EDGE": EDGE,
-        "ACROSS": ACROSS,
-        "UPWARDS": UPWARDS,
-        "BOUND": BOUND,
-        "HELD": HELD,
-    }
+    own = {one.__name__: one for one in (across, upwards, ends, roof, section, short, median)}
+    own |= {"WIDE": WIDE, "HIGH": HIGH, "EDGE": EDGE, "ACROSS": ACROSS, "BOUND": BOUND, "HELD": HELD}
     return block("taught/pages.html", name, *values, REASONS=lessons.REASONS, MISSING=verdicts.NOT_MEASURED, **own)
 
 
@@ -57,19 +50,25 @@ def across(intensity: float) -> float:
     """Where so many operations for each byte lie from left to right; none at all at the edge."""
     low, high = ACROSS
     power = min(max(math.log10(intensity), low), high) if intensity else low
-    return EDGE + (WIDE - EDGE) * (0.06 + 0.94 * (power - low) / (high - low)) if intensity else EDGE + 6
+    return EDGE + (WIDE - EDGE) * (FIRST + (1 - FIRST) * (power - low) / (high - low)) if intensity else EDGE + 6
 
 
-def upwards(rate: float) -> float:
-    """Where so many bytes in a second lie, from the top down."""
-    low, high = UPWARDS
+def ends(panel: Panel) -> tuple[int, int]:
+    """The powers of ten of bytes in a second between which a panel's hearts and its roof lie."""
+    rates = [one.rate for one in panel.hearts] + [panel.card.bytes_per_s]
+    return math.floor(math.log10(min(rates))), math.ceil(math.log10(max(rates)))
+
+
+def upwards(rate: float, low: int, high: int) -> float:
+    """Where so many bytes in a second lie between two powers of ten, from the top down."""
     return HIGH * (1 - (min(max(math.log10(rate), low), high) - low) / (high - low))
 
 
-def roof(bytes_per_s: float, flops_per_s: float) -> str:
+def roof(panel: Panel, flops_per_s: float) -> str:
     """The path of a roof: flat at the bandwidth, then down, where arithmetic holds it."""
-    bend, end = flops_per_s / bytes_per_s, 10.0 ** ACROSS[1]
-    points = [(EDGE, upwards(bytes_per_s)), (across(bend), upwards(bytes_per_s)), (WIDE, upwards(flops_per_s / end))]
+    flat, end = panel.card.bytes_per_s, 10.0 ** ACROSS[1]
+    top, last = upwards(flat, *ends(panel)), upwards(flops_per_s / end, *ends(panel))
+    points = [(EDGE, top), (across(flops_per_s / flat), top), (WIDE, last)]
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 

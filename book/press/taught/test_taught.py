@@ -15,6 +15,7 @@ from press.print import generated
 from press.print.conftest import exact, executed, receipt
 from press.repository import HOME, Repository
 from press.taught import amiss, hearts, lessons, pages
+from rehearsal.predict import CARDS
 
 SLIP = {"printed": "360 samples", "right": "421 samples", "section": "The idea", "shows": "The data, then the mean."}
 WON = {
@@ -222,8 +223,9 @@ def test_a_receipt_of_a_gpu_stands_beside_the_predictions(predicted):  # noqa: F
 
 def test_the_axis_has_room_for_hearts_that_compute_nothing():
     assert pages.across(0) < pages.across(1e-9) < pages.across(1.0) < pages.across(1e9) == pytest.approx(pages.WIDE)
-    assert pages.upwards(1e20) == 0 and pages.upwards(1.0) == pages.HIGH
-    assert pages.roof(1e10, 1e11).startswith("M34.0")
+    assert pages.upwards(1e20, 8, 13) == 0 and pages.upwards(1.0, 8, 13) == pages.HIGH
+    panel = hearts.Panel("t4", CARDS["gpu"][0], "", [])
+    assert pages.ends(panel) == (11, 12) and pages.roof(panel, 1e11).startswith("M34.0")
 
 
 def test_every_card_of_the_book_has_its_lessons_in_sections_that_exist():
