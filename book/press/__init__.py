@@ -8,7 +8,7 @@ Commands: `commands.yml` lists them, `cli` reads them · `run` notebooks and tes
 their work counted · `incoming` receipts from readers · `gates` what must hold · `scaffold` makes and removes chapters ·
 `colab` a chapter there · `server` shows the book.
 Pages: `print` makes the book, `ledger` what came true, `face` what a reader meets first, `teach` what a class gets,
-`lean` what pages weigh.
+`lean` what pages weigh, `taught` what all chapters teach together.
 Beneath: `repository` is the model of chapters and settings · `files` writes whole files or none, and asks schemas ·
 `chromium` is the browser, `npm` what runs in one · `errors` holds the one error that a user can mend, and asks git."""
 

@@ -14,7 +14,7 @@ import yaml
 from ..errors import PressError
 from ..repository import Chapter, Repository
 
-MODULES = [f"chapters.{name}" for name in ("notebooks", "acts", "cards", "said")]
+MODULES = [f"chapters.{name}" for name in ("notebooks", "acts", "cards", "taught", "said")]
 MODULES += [f"house.{name}" for name in ("registry", "links", "code", "recorded")]
 REASONS = yaml.safe_load(Path(__file__).with_name("rules.yml").read_text(encoding="utf-8"))
 OF_THE_HOUSE = {"release"}  # say nothing of one chapter

@@ -113,7 +113,7 @@ def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Led
         runs = [Run(one, origin, receipts.stale(one, chapter.notebook), usual) for one, origin in found[chapter.name]]
         runs = sorted(_newest_first(runs), key=lambda run: run.origin not in BEHIND)
         claims = chapter.card.get("claims") or []
-        entries.append(Entry(chapter, runs, [_finding(chapter, claim, runs) for claim in claims]))
+        entries.append(Entry(chapter, runs, [judged(chapter, claim, runs) for claim in claims]))
     return Ledger(entries)
 
 
@@ -145,7 +145,7 @@ def _read(path: Path) -> dict:
         raise PressError(str(error)) from None
 
 
-def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
+def judged(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
     """The newest run that may decide does (see `verdicts.barred`); how it came out is not looked at."""
     measured = _newest_first(run for run in runs if claim["metric"] in run.content["metrics"])
     barred = {run: verdicts.barred(claim, run.content, run.stale, run.disturbed) for run in measured}

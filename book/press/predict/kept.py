@@ -91,6 +91,11 @@ def read(chapter: Chapter) -> Kept | None:
     return Kept(chapter, content)
 
 
+def tried(chapter: Chapter) -> dict:
+    """What was recorded of the formula against a processor, for all chapters; empty where nothing was."""
+    return read_json(chapter.root / "data" / "predictions" / "against_the_cpu.json") or {}
+
+
 def problems(found: Kept) -> Iterator[str]:
     """What is wrong with a chapter's counts, one sentence each."""
     yield from impossible(found.content)

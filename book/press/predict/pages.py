@@ -5,10 +5,9 @@ import re
 from helpers.show import Markup
 from rehearsal.predict import CARDS
 
-from ..files import read_json
 from ..ledger import tables
 from ..ledger.ledger import Entry, Finding
-from .kept import SHOWN, ahead, read
+from .kept import SHOWN, ahead, read, tried
 
 MARK = "predicted, not measured"
 FAR = 0.33  # predicted over measured: below, the page calls the formula a limit
@@ -21,9 +20,9 @@ def block(entry: Entry) -> list[Markup]:
     parts = {name: found.parts[name] for name in ROLES if name in found.parts} if found else {}
     if not any(SHOWN in part.tiers for part in parts.values()):
         return []
-    against = read_json(found.chapter.root / "data" / "predictions" / "against_the_cpu.json") or {}
-    tried = against.get("chapters", {}).get(found.chapter.stem, {})
-    return [_written("block", found, parts, ahead(found), CARDS[SHOWN][0].name, against, tried)]
+    against = tried(found.chapter)
+    own = against.get("chapters", {}).get(found.chapter.stem, {})
+    return [_written("block", found, parts, ahead(found), CARDS[SHOWN][0].name, against, own)]
 
 
 def _written(name: str, *values: object) -> Markup:

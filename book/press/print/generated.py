@@ -14,6 +14,7 @@ from ..ledger.pages import claims, written
 from ..ledger.tables import link, pdf_name, volumes
 from ..predict import pages as predicted
 from ..repository import Chapter, Repository
+from ..taught import markers as lessons
 from ..teach import courses, kit, length, syllabi
 from ..teach.variants import KINDS
 from .edition import Edition
@@ -54,6 +55,7 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
         "page-weight": lambda: tag("p", f"Not measured: {why}.") if why else WEIGHTS,
         "course": partial(courses.shown, repository),
         "of-courses": partial(courses.parts, repository, entries),
+        **lessons(repository, ledger),
     }
 
 
