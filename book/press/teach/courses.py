@@ -76,9 +76,9 @@ def whole(repository: Repository, name: str) -> Course | None:
     return made if {one.stem for one in made.chapters} <= {one.stem for one in repository.chapters} else None
 
 
-def shown(repository: Repository, name: str) -> str:
-    """A course as its page shows it."""
-    if (made := whole(repository, name)) is None:
+def shown(repository: Repository, name: str = "") -> str:
+    """A course as its page shows it; where it is, in a book that lacks a chapter of it."""
+    if (made := whole(repository, name) if name else None) is None:
         return block("teach/courses.html", "elsewhere", repository.site)
     drawn = syllabi.chapter_map(made.chapters, made.before)
     return block("teach/courses.html", "course", made, drawn, syllabi.timetable, f"../{ANSWERS.format(name)}")
@@ -92,7 +92,7 @@ def publish(repository: Repository, source: Path) -> None:
             write_text(source / ANSWERS.format(name), text)
 
 
-def parts(repository: Repository, entries: list[Entry], name: str) -> str:
+def parts(repository: Repository, entries: list[Entry], name: str = "rubric") -> str:
     """What all courses share: `rubric`, `project`; one of the `checklists.yml` by its name; or what was `never` run."""
     paths = sorted((repository.root / ".github" / "workflows").glob("*.yml"))
     flows = {path.name: read_yaml(path)["jobs"] for path in paths}
