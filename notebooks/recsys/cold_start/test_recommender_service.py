@@ -387,6 +387,38 @@ def test_a_campaign_explores_at_the_article_s_weight_where_none_is_given(shop):
     )
 
 
+def test_a_campaign_answers_from_its_version_by_its_settings_and_the_order_of_clicks(
+    shop, monkeypatch
+):
+    asked, answer, service = [], solution_version.answer, shop.service
+
+    def spied(version, taken, *told):
+        asked.append((version.latest, taken, *told[:2]))
+        return answer(version, taken, *told)
+
+    monkeypatch.setattr(solution_version, "answer", spied)
+    first = solution_version.load(service.files[shop.version])
+    fields = {n: service.things[shop.version][n] for n in ("recipeArn", "datasetGroupArn")}
+    made = service._make("solutionVersion", "later", solutionArn="none", **fields)
+    later = made["solutionVersionArn"]
+    service.files[later] = service.folder / "later.pt"
+    second = solution_version.replace(first, latest=first.latest + 60)
+    solution_version.save(second, service.files[later])
+    config = {"explorationWeight": "0.5", "explorationItemAgeCutOff": "7"}
+    own = shop.control.create_campaign(
+        name="own",
+        solutionVersionArn=shop.version,
+        campaignConfig={"itemExplorationConfig": config},
+    )["campaignArn"]
+    event = {"eventType": "click", "sentAt": START, "itemId": "i3"}
+    shop.put(shop.tracking, "u20-late", event, event | {"sentAt": START - 60, "itemId": "i4"})
+    for version in (shop.version, later):
+        shop.control.update_campaign(campaignArn=own, solutionVersionArn=version)
+        shop.runtime.get_recommendations(campaignArn=own, userId="u20-late")
+    told = ["i4", "i3"], 0.5, 7.0
+    assert asked == [(first.latest, *told), (second.latest, *told)]
+
+
 def test_similar_items_and_ranking_have_recipes_of_their_own(shop):
     made = {}
     for name in ("similar-items", "personalized-ranking"):
@@ -435,6 +467,15 @@ def test_a_full_import_replaces_and_an_incremental_one_adds(shop):
         shop.load(f"import-{name}", dataset, table(INTERACTIONS, [row, row]), mode)
         bulk[name] = [event.item for event in shop.service.things[group]["imported"]]
     assert bulk == {"one": ["one"], "two": ["one", "two"], "three": ["three"]}
+
+
+def test_a_full_import_of_items_replaces_them_and_an_incremental_one_adds(shop):
+    group = shop.control.create_dataset_group(name="catalogues")["datasetGroupArn"]
+    dataset, held = shop.data_set(group, "Items", ITEMS), []
+    for name, mode in (("one", "FULL"), ("two", "INCREMENTAL"), ("three", "FULL")):
+        shop.load(f"items-{name}", dataset, table(ITEMS, [[name, "g1", START]]), mode)
+        held.append({*shop.service.things[group]["items"]})
+    assert held == [{"one"}, {"one", "two"}, {"three"}]
 
 
 @pytest.mark.parametrize(
