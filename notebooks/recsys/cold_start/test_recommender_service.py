@@ -314,6 +314,35 @@ def test_an_update_reads_what_came_since_its_parent_and_no_event_twice(shop, mon
     assert {(when, "i8")} <= {*past["u11"]} and {(when, "i6")} <= {*past["u12"]}
 
 
+def test_a_training_is_handed_all_events_the_catalogue_and_what_users_did_before(
+    shop, monkeypatch
+):
+    """What is written for a trainer; its writing fails at once, so nothing is trained."""
+    jobs, group = [], shop.service.things[shop.group]
+
+    def kept(folder, events, **more):
+        jobs.append(({(event.user, event.item) for event in events}, more))
+        raise OSError("seen enough")
+
+    monkeypatch.setattr(recommender_service, "write_job", kept)
+    event = {"eventType": "click", "sentAt": START, "itemId": "i9"}
+    shop.put(shop.tracking, "u1", event)
+    shop.put(shop.tracking, "u300", event)
+    for mode in ("FULL", "UPDATE"):
+        made, _ = shop.wait(shop.train(shop.solution, mode))
+        assert "seen enough" in made["failureReason"]
+    (every, full), (latest, update) = jobs
+    imported = {(user, item) for user, item, *_ in shop.rows}
+    assert imported | {("u1", "i9"), ("u300", "i9")} <= every
+    assert {("u1", "i9"), ("u300", "i9")} <= latest and not imported <= latest
+    for mode, job in (("FULL", full), ("UPDATE", update)):
+        assert (job["mode"], job["items"]) == (mode, group["items"])
+        assert job["categorical"] == ["GENRES"]
+    assert full["history"] == {} and update["history"]["u300"] == [(START, "i9")]
+    before = {item for user, item in imported if user == "u1"}
+    assert before and before | {"i9"} <= {item for _, item in update["history"]["u1"]}
+
+
 def test_every_verb_of_the_api_is_answered_or_refused_by_name(shop):
     """All that Amazon's client can ask: with nothing, and with what the API says is needed."""
     codes, arn = {"InvalidInputException", "ResourceNotFoundException"}, shop.group + "x"

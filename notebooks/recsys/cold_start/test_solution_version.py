@@ -223,6 +223,15 @@ def test_offline_metrics_are_of_a_network_that_never_saw_the_tested_users(made, 
     assert len(whole) == len(log) > len(rest)
 
 
+def test_offline_metrics_explore_what_is_new_when_the_log_ends(made, monkeypatch):
+    events, items, _ = made
+    asked = []
+    monkeypatch.setattr(sv, "offline_metrics", lambda *told, **_: asked.append(told) or {})
+    version = sv.full(events, items, sv.replace(RECIPE, steps=1))
+    new = [version.created[name] > version.latest - 30 * DAY for name in version.items]
+    assert asked[0][5].tolist() == new and sum(new) == 5
+
+
 def test_an_update_keeps_the_network_and_takes_in_items_and_events(made):
     _, items, version = made
     more = items | {"new": {"GENRES": "g1", "CREATION_TIMESTAMP": None}}

@@ -169,3 +169,16 @@ def test_both_densities_are_equal_up_to_a_constant_and_so_are_the_diagnostics():
     np.testing.assert_allclose(
         hamiltonian.split_r_hat(draws), theirs.split_gelman_rubin(by_chain), rtol=1e-3
     )
+
+
+def test_the_peer_draws_as_often_as_ours_in_chains_of_its_own():
+    pytest.importorskip("numpyro")
+    record, given = race_of.drawn_log(3, 2), SimpleNamespace(chains=3, warmup=5, draws=7)
+    race_of.jax.config.update("jax_enable_x64", True)
+    names = "recommender.slate", "user.choice"
+    told = tuple(np.stack([one[0].numpy() for one in record[name]]) for name in names)
+    kernel = race_of.HMC(race_of.their_model, trajectory_length=0.8)
+    sampled, took = race_of.their_sampler(kernel, told, given)
+    draws = sampled()
+    assert draws.shape == (7, 3, 1 + 2 * latent.TOPICS) and took > 0
+    assert len(set(draws[0, :, 0].tolist())) == 3 and torch.equal(draws, sampled())
