@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import platform
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ TEST_TOOLS = ("pytest", "hypothesis", "xdist")
 TOLD = ("REBUILT_TIER", "CUDA_VISIBLE_DEVICES")  # what the environment may tell a notebook
 TOLD_TESTS = (*TOLD, "REBUILT_SLOW", "REBUILT_COLAB", "REBUILT_WORKSHOP", "REBUILT_CHROMIUM")
 HOUSE_PROGRAMS = ("npm", "git")
+LESSONS = re.compile(r"^(?:gains|plain|errata):\n(?:[ -].*\n)*|^ +reason: .*\n", re.M)  # for the last pages alone
 
 
 def parts(repository: Repository, chapter: Chapter, tier: str, threads: int) -> dict[str, str]:
@@ -35,7 +37,7 @@ def parts(repository: Repository, chapter: Chapter, tier: str, threads: int) -> 
     runners = (path for path in RUNNER.glob("*.py") if path.name != "suite.py")
     own = {  # of a cell also what the executed copy takes over
         "notebook": [(c.cell_type, c.source, dict(c.metadata), c.get("attachments", {})) for c in chapter.cells],
-        "card": chapter.card_path.read_text(encoding="utf-8"),
+        "card": _card(chapter),
         "parameters": {"tier": tier} | _told(TOLD),
         "threads": threads,
         "press": {"code": _executed(runners), **{name: packages.version(name) for name in KERNEL}},
@@ -53,7 +55,7 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
     settings = [repository.root / "pyproject.toml", repository.root / "notebooks" / "conftest.py"]
     own = {
         "notebooks": [(cell.cell_type, cell.source) for chapter in chapters for cell in chapter.cells],
-        "cards": [chapter.card_path.read_text(encoding="utf-8") for chapter in chapters],
+        "cards": [_card(chapter) for chapter in chapters],
         "parameters": _told((*TOLD, "REBUILT_SLOW")),
         "settings": _digests(repository, settings),
         "page": _page(repository, chapters),
@@ -81,6 +83,11 @@ def house_parts(repository: Repository) -> dict[str, str]:
         "machine": hardware(),
     }
     return _hashed(own)
+
+
+def _card(chapter: Chapter) -> str:
+    """A card's text without what only the pages on all chapters read: no run of the chapter depends on it."""
+    return LESSONS.sub("", chapter.card_path.read_text(encoding="utf-8"))
 
 
 def _told(names: Iterable[str]) -> dict[str, str]:

@@ -70,6 +70,16 @@ def test_the_key_holds_what_a_page_depends_on_and_no_more(small, path, part):
     assert changed(small, act) == ([part] if part else [])
 
 
+def test_what_only_the_last_pages_read_of_a_card_is_not_in_the_key(small):
+    card = small.root / f"{HOME}/moving_mean.yml"
+    lessons = "gains:\n  - kind: fewer bytes\n    what: one pass\nerrata:\n- {printed: 1, right: 2}\n"
+    first, _, rest = card.read_text().partition("\nclaims:\n")
+    assert rest
+    reason = rest.replace("\n    ", "\n    reason: size\n    ", 1)
+    assert changed(small, lambda: card.write_text(f"{first}\n{lessons}claims:\n{reason}")) == []
+    assert changed(small, lambda: card.write_text(f"{first}\n{lessons}claims:\n{rest}more: 1\n")) == ["card"]
+
+
 def test_a_package_that_a_module_of_the_page_asks_for_is_in_the_key(small):
     module = small.root / f"{HOME}/moving_mean.py"
     small.write(f"{HOME}/moving_mean.py", "from windows import inner\n" + module.read_text())
