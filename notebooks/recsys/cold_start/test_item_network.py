@@ -227,6 +227,54 @@ def test_an_update_moves_only_what_was_shown_towards_what_was_clicked(fitted):
     assert item_network.update(known, phi, nothing, *args[1:]) is known
 
 
+@torch.no_grad()
+def test_a_mean_lies_where_the_prior_and_the_clicks_have_pulled_it(fitted):
+    """Laplace: from the tower by A⁻¹ (I offset + score), with A = I + 1 / prior."""
+    world, log, net, _, known = fitted
+    history, before = item_network.sequences(log, world.users)
+    vectors, zero = net.vectors(), torch.zeros_like(known.precision_IPP)
+    phi = net.states(history, vectors)[log.user_S, before]
+    shown = log.items_SK, net.examined(log.position_SK), log.clicks_SK
+    information, score = item_network.evidence(vectors, phi, *shown, zero)
+    item = int(torch.bincount(log.items_SK[log.clicks_SK]).argmax())
+    precision = information[item] + torch.diag(1 / known.prior_P)
+    pull = information[item] @ net.offset_IP[item] + score[item]
+    moved = torch.linalg.solve(precision, pull)
+    tower = net.tower(world.genres_IG[item])
+    assert moved.abs().max() > 0.05
+    torch.testing.assert_close(known.mean_IP[item], tower + moved, atol=1e-3, rtol=1e-2)
+    torch.testing.assert_close(known.precision_IPP[item], precision, atol=1e-3, rtol=1e-3)
+
+
+def test_an_update_is_a_step_of_fisher_scoring_by_what_is_known_after_it(fitted):
+    """A hundred looks of one user at an item that was never shown, ten with a click."""
+    known, item, theta = fitted[4], 81, 0.6
+    phi, clicks = item_network.with_one(torch.full((1, 6), 0.3)), torch.arange(100) < 10
+    chance = torch.sigmoid(phi[0] @ known.mean_IP[item])
+    missed, rows = 1 - theta * chance, phi.expand(100, -1)
+    weight = theta * chance * (1 - chance) ** 2 / missed
+    score = (clicks.float() - theta * chance).sum() * (1 - chance) / missed * phi[0]
+    precision = known.precision_IPP[item] + 100 * weight * torch.outer(phi[0], phi[0])
+    covariance = torch.linalg.inv(precision)
+    step, wide = covariance @ score, known.covariance_IPP[item] @ score
+    assert (wide - step).abs().max() > 0.1 * step.abs().max()  # it matters which
+    args = torch.full((100, 1), item), torch.full((100, 1), theta), clicks[:, None]
+    after = item_network.update(known, rows, *args)
+    torch.testing.assert_close(after.precision_IPP[item], precision, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(after.covariance_IPP[item], covariance, atol=1e-5, rtol=1e-3)
+    moved = after.mean_IP[item] - known.mean_IP[item]
+    torch.testing.assert_close(moved, step, atol=1e-4, rtol=1e-2)
+
+
+def test_beliefs_read_the_drawn_negatives_too(fitted, monkeypatch):
+    world, log, net, _, _ = fitted
+    alone, read = click_world.as_sent(log, "clicks")[0], []
+    monkeypatch.setattr(item_network, "train", lambda log, *_: read.append(log) or net)
+    monkeypatch.setattr(item_network, "beliefs", lambda net, log, *_: read.append(log))
+    item_network.learned(alone, world.genres_IG, world.created_I, world.users)
+    assert read[0] is read[1] and read[0].items_SK.shape[1] == 10
+
+
 def test_an_item_that_was_never_shown_keeps_the_prior(fitted):
     world, _, net, _, known = fitted
     cold = int((world.created_I >= 0).nonzero()[0, 0])

@@ -245,6 +245,17 @@ def test_offline_metrics_have_their_known_values():
     assert abs(found["coverage"] - 10 / 40) < 1e-9
 
 
+def test_only_the_tested_users_are_judged():
+    """The other one, whom the network was trained on, would halve the mean and be covered."""
+    net, known = ranked_by_number(40)
+    one, other = (clicks_of_one_user([*range(20, 27), 0, 1, last]) for last in (4, 39))
+    other.user_S[:] = 1
+    both, who = click_world.join([one, other]), torch.tensor([True, False])
+    alone = off_policy.offline_metrics(net, known, one, who)
+    assert alone == off_policy.offline_metrics(net, known, both, who)
+    assert abs(alone["mrr_at_25"] - 1 / 3) < 1e-9
+
+
 def test_hidden_items_are_not_recommended_and_cold_ones_cannot_score():
     net, known = ranked_by_number(40)
     log, one = clicks_of_one_user([*range(20, 29), 4]), torch.tensor([True])

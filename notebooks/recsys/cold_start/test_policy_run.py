@@ -170,6 +170,15 @@ def test_expected_clicks_are_the_mean_of_the_drawn(start):
     assert abs(drawn - mean) < 4 * mean**0.5  # clicks vary less than a Poisson number does
 
 
+def test_expected_clicks_are_those_before_the_clicks_came(start, monkeypatch):
+    shown, real = [], click_world.slates
+    monkeypatch.setattr(policy_run, "slates", lambda *a: shown.append(a) or real(*a))
+    found = ran(start, POLICIES["oracle"])
+    users, hour, items, clicks = shown[0]
+    assert hour == 0 and clicks.any()
+    torch.testing.assert_close(found.expected_H[0], start[0].expected(users, items, 0).sum())
+
+
 def test_everything_shown_is_counted_once(start):
     found = ran(start, POLICIES["popular"])
     assert found.shown_I.sum() == found.places_H.sum() == 24 * 15 * 10
@@ -278,6 +287,19 @@ def test_a_wider_doubt_carries_draws_further_and_changes_no_belief(start):
     none = [ran(start, Policy(doubt=d)).shown_I for d in (1.0, 3.0)]
     assert torch.equal(*none)
     assert ran(start, Policy(weight=1.0, doubt=3.0)).model.known is start[2].known
+
+
+def test_twice_the_doubt_carries_a_draw_twice_as_far(start):
+    world, _, model = start
+    none, once, twice = (
+        policy_run._scores(
+            world, Policy(weight=1.0, doubt=doubt), model, model.state_UP, 5, luck
+        )
+        for doubt in (0.0, 1.0, 2.0)
+        for luck in [torch.Generator().manual_seed(0)]
+    )
+    assert (once != none).any()
+    torch.testing.assert_close(twice - none, 2 * (once - none), atol=1e-5, rtol=1e-4)
 
 
 def test_the_surprise_is_0_and_1_where_the_doubt_is_right(start):

@@ -314,6 +314,35 @@ def test_an_update_reads_what_came_since_its_parent_and_no_event_twice(shop, mon
     assert {(when, "i8")} <= {*past["u11"]} and {(when, "i6")} <= {*past["u12"]}
 
 
+def test_a_training_is_handed_all_events_the_catalogue_and_what_users_did_before(
+    shop, monkeypatch
+):
+    """What is written for a trainer; its writing fails at once, so nothing is trained."""
+    jobs, group = [], shop.service.things[shop.group]
+
+    def kept(folder, events, **more):
+        jobs.append(({(event.user, event.item) for event in events}, more))
+        raise OSError("seen enough")
+
+    monkeypatch.setattr(recommender_service, "write_job", kept)
+    event = {"eventType": "click", "sentAt": START, "itemId": "i9"}
+    shop.put(shop.tracking, "u1", event)
+    shop.put(shop.tracking, "u300", event)
+    for mode in ("FULL", "UPDATE"):
+        made, _ = shop.wait(shop.train(shop.solution, mode))
+        assert "seen enough" in made["failureReason"]
+    (every, full), (latest, update) = jobs
+    imported = {(user, item) for user, item, *_ in shop.rows}
+    assert imported | {("u1", "i9"), ("u300", "i9")} <= every
+    assert {("u1", "i9"), ("u300", "i9")} <= latest and not imported <= latest
+    for mode, job in (("FULL", full), ("UPDATE", update)):
+        assert (job["mode"], job["items"]) == (mode, group["items"])
+        assert job["categorical"] == ["GENRES"]
+    assert full["history"] == {} and update["history"]["u300"] == [(START, "i9")]
+    before = {item for user, item in imported if user == "u1"}
+    assert before and before | {"i9"} <= {item for _, item in update["history"]["u1"]}
+
+
 def test_every_verb_of_the_api_is_answered_or_refused_by_name(shop):
     """All that Amazon's client can ask: with nothing, and with what the API says is needed."""
     codes, arn = {"InvalidInputException", "ResourceNotFoundException"}, shop.group + "x"
@@ -387,6 +416,38 @@ def test_a_campaign_explores_at_the_article_s_weight_where_none_is_given(shop):
     )
 
 
+def test_a_campaign_answers_from_its_version_by_its_settings_and_the_order_of_clicks(
+    shop, monkeypatch
+):
+    asked, answer, service = [], solution_version.answer, shop.service
+
+    def spied(version, taken, *told):
+        asked.append((version.latest, taken, *told[:2]))
+        return answer(version, taken, *told)
+
+    monkeypatch.setattr(solution_version, "answer", spied)
+    first = solution_version.load(service.files[shop.version])
+    fields = {n: service.things[shop.version][n] for n in ("recipeArn", "datasetGroupArn")}
+    made = service._make("solutionVersion", "later", solutionArn="none", **fields)
+    later = made["solutionVersionArn"]
+    service.files[later] = service.folder / "later.pt"
+    second = solution_version.replace(first, latest=first.latest + 60)
+    solution_version.save(second, service.files[later])
+    config = {"explorationWeight": "0.5", "explorationItemAgeCutOff": "7"}
+    own = shop.control.create_campaign(
+        name="own",
+        solutionVersionArn=shop.version,
+        campaignConfig={"itemExplorationConfig": config},
+    )["campaignArn"]
+    event = {"eventType": "click", "sentAt": START, "itemId": "i3"}
+    shop.put(shop.tracking, "u20-late", event, event | {"sentAt": START - 60, "itemId": "i4"})
+    for version in (shop.version, later):
+        shop.control.update_campaign(campaignArn=own, solutionVersionArn=version)
+        shop.runtime.get_recommendations(campaignArn=own, userId="u20-late")
+    told = ["i4", "i3"], 0.5, 7.0
+    assert asked == [(first.latest, *told), (second.latest, *told)]
+
+
 def test_similar_items_and_ranking_have_recipes_of_their_own(shop):
     made = {}
     for name in ("similar-items", "personalized-ranking"):
@@ -435,6 +496,15 @@ def test_a_full_import_replaces_and_an_incremental_one_adds(shop):
         shop.load(f"import-{name}", dataset, table(INTERACTIONS, [row, row]), mode)
         bulk[name] = [event.item for event in shop.service.things[group]["imported"]]
     assert bulk == {"one": ["one"], "two": ["one", "two"], "three": ["three"]}
+
+
+def test_a_full_import_of_items_replaces_them_and_an_incremental_one_adds(shop):
+    group = shop.control.create_dataset_group(name="catalogues")["datasetGroupArn"]
+    dataset, held = shop.data_set(group, "Items", ITEMS), []
+    for name, mode in (("one", "FULL"), ("two", "INCREMENTAL"), ("three", "FULL")):
+        shop.load(f"items-{name}", dataset, table(ITEMS, [[name, "g1", START]]), mode)
+        held.append({*shop.service.things[group]["items"]})
+    assert held == [{"one"}, {"one", "two"}, {"three"}]
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,13 @@ def click_past(kind):
     return service_requests.past_of([Event("u", "b", kind, 5.0)])
 
 
+@pytest.mark.parametrize("more", [{}, {"EVENT_TYPE": None}, {"EVENT_TYPE": "buy"}])
+def test_a_row_that_names_no_kind_of_event_is_a_click(more):
+    row = {"USER_ID": "u", "ITEM_ID": "b", "TIMESTAMP": 5}
+    (event,) = service_requests.events_of([row | more])
+    assert event.engaged and event.kind == (more.get("EVENT_TYPE") or "click")
+
+
 @pytest.mark.parametrize("kind", ["seen", "Seen", "impression", "IMPRESSION"])
 def test_the_kinds_that_mean_only_seen_are_a_closed_list(kind):
     found = lists(Event("u", "b", kind, 5.0, ("a", "b")))
@@ -216,6 +223,15 @@ def test_offline_metrics_are_of_a_network_that_never_saw_the_tested_users(made, 
     assert len(whole) == len(log) > len(rest)
 
 
+def test_offline_metrics_explore_what_is_new_when_the_log_ends(made, monkeypatch):
+    events, items, _ = made
+    asked = []
+    monkeypatch.setattr(sv, "offline_metrics", lambda *told, **_: asked.append(told) or {})
+    version = sv.full(events, items, sv.replace(RECIPE, steps=1))
+    new = [version.created[name] > version.latest - 30 * DAY for name in version.items]
+    assert asked[0][5].tolist() == new and sum(new) == 5
+
+
 def test_an_update_keeps_the_network_and_takes_in_items_and_events(made):
     _, items, version = made
     more = items | {"new": {"GENRES": "g1", "CREATION_TIMESTAMP": None}}
@@ -265,6 +281,13 @@ def test_a_ranking_holds_all_that_was_given_and_unknown_ones_last(made):
     _, _, version = made
     found = sv.answer(version, ["i1"], 0.0, 30, 9, ["?", "i1", "i2"])
     assert {name for name, _ in found} == {"?", "i1", "i2"} and found[-1] == ("?", 0.0)
+
+
+def test_a_ranking_is_in_the_order_of_the_list_for_the_same_user(made):
+    _, _, version = made
+    best = [name for name, _ in sv.answer(version, ["i1"], 0.0, 30, 9)]
+    found = sv.answer(version, ["i1"], 0.0, 30, 9, sorted(best))
+    assert [name for name, _ in found] == best != sorted(best)
 
 
 def test_the_cut_off_decides_who_is_explored(made):

@@ -133,6 +133,21 @@ def test_what_is_recorded_is_ten_worlds_that_nobody_has_seen(declared):
     assert declared.sizes == sizes
 
 
+@pytest.mark.parametrize("declared", [FILMS, NEWS], ids=["films", "news"])
+def test_each_world_is_drawn_by_a_seed_of_its_own(declared, monkeypatch):
+    asked = []
+
+    def drawn(seed, *_, **__):
+        asked.append(seed)
+        raise InterruptedError
+
+    monkeypatch.setattr(study.click_world, "draw", drawn)
+    for seed in declared.seeds:
+        with pytest.raises(InterruptedError):
+            declared.parts(seed, declared.sizes)
+    assert asked == [*range(10, 20)]
+
+
 def trained(declared):
     """{(network, seed): its job}: what every network is handed, its training left out."""
     jobs = {}
@@ -253,6 +268,23 @@ def test_measures_are_of_the_days_and_of_items_that_came(world):
     assert found["ever"] == pytest.approx([0.23, 0.47]) and found["cold"] == pytest.approx(0.2)
     assert (found["found"], found["gini"]) == pytest.approx((0, 0), abs=1e-9)
     assert "ndcg" not in found
+    soon = torch.where(world.created_I <= 30, world.created_I + 1, torch.inf)
+    outcome = replace(outcome, found_I=soon)
+    share, finds = study.policy_run.discovery(world, outcome, hours)
+    found = study.measured(world, Policy("oracle"), outcome, hours)
+    assert (found["found"], found["discovery"]) == (share, finds) and 0 < share < 1 < finds
+
+
+def test_the_last_lists_are_of_the_end_and_of_what_the_policy_had_learned(monkeypatch, world):
+    asked, lists = [], {"ndcg": 0.5, "coverage": 0.25}
+    monkeypatch.setattr(
+        study.policy_run, "last_lists", lambda *told: asked.append(told) or lists
+    )
+    hours, items = torch.ones(24), torch.ones(world.items)
+    outcome = Outcome(*[hours] * 5, items, items, "what it had learned")
+    found = study.measured(world, Policy(weight=1.0), outcome, 24)
+    assert asked == [(world, "what it had learned", Policy(weight=1.0), 24)]
+    assert (found["ndcg"], found["coverage"]) == (0.5, 0.25)
 
 
 def test_offline_reads_the_arm_s_weight_and_network(monkeypatch, networks):

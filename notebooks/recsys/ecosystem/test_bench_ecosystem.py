@@ -38,6 +38,19 @@ def test_each_contestant_tells_all_worlds_and_the_batch_alone_lazily(monkeypatch
     assert [len(one[0]) for one in pairs[bench_ecosystem.NAMES["one_user"]]()] == [3, 3]
 
 
+def test_all_contestants_have_as_many_users_and_the_loop_is_the_reference_itself():
+    """Ten users click in each of two steps; fading, the first ten are 9.6 in the end."""
+    pairs, _ = bench_ecosystem.contestants(2, 3, 10)
+    batch, eager, apart, loops = (pairs[name]() for name in bench_ecosystem.NAMES.values())
+    assert [one.pulls.sum(-1).tolist() for one in (batch, eager)] == [[20, 20], [20, 20]]
+    assert [one.pulls.sum() for one in apart] == [20, 20]
+    assert [one[1].sum() for one in loops] == pytest.approx([19.6, 19.6])
+    means = bench_ecosystem.world.draw_providers(2, 0)
+    for one, (utility, _) in zip(means, loops, strict=True):
+        wanted, _ = bench_ecosystem.ecosystem_reference(bench_ecosystem.CAP, one, 3, 10, 0)
+        assert utility.tolist() == wanted.tolist()
+
+
 def test_samplers_that_agree_pass_and_others_stop_the_race():
     noise = torch.Generator().manual_seed(0)
     kind = {"generator": noise, "dtype": torch.float64}
@@ -52,6 +65,16 @@ def test_samplers_that_agree_pass_and_others_stop_the_race():
     for message, draws in wrong.items():
         with pytest.raises(check.Failed, match=message):
             bench_hamiltonian.compared(ours, draws)
+
+
+def test_chains_that_have_not_mixed_stop_the_race():
+    """Many chains around two places: worth enough draws, alike in means and deviations."""
+    noise = torch.Generator().manual_seed(1)
+    kind = {"generator": noise, "dtype": torch.float64}
+    apart = 0.6 * (torch.arange(64) % 2 * 2 - 1.0)[:, None]
+    ours, theirs = (apart + torch.randn(100, 64, 3, **kind) for _ in range(2))
+    with pytest.raises(check.Failed, match="have not mixed"):
+        bench_hamiltonian.compared(ours, theirs)
 
 
 @pytest.fixture
@@ -70,7 +93,7 @@ def told(monkeypatch, tmp_path):
         return bench.Race(results, ratios, reference)
 
     pairs = dict.fromkeys(labels, lambda: None)
-    monkeypatch.setattr(bench_ecosystem, "agree", lambda: 0.0)
+    monkeypatch.setattr(bench_ecosystem, "agree", lambda: 3e-12)
     monkeypatch.setattr(bench_ecosystem, "contestants", lambda *sizes: (pairs, 0.25))
     monkeypatch.setattr(bench_ecosystem.bench, "race", raced)
     monkeypatch.setattr(bench_ecosystem.device, "tier", lambda: Tier("cpu", "cpu", ""))
@@ -89,3 +112,7 @@ def test_a_batch_of_one_second_is_eleven_times_as_fast_as_a_user_at_a_time_of_el
 def test_a_rate_counts_the_steps_of_all_worlds(told):
     wanted = {"batch": 15, "all_noise": 15 / 2, "world": 15 / 4, "one_user": 15 / 11}
     assert {name: told[f"rate_{name}"] for name in wanted} == pytest.approx(wanted)
+
+
+def test_the_check_of_equality_is_asked_and_recorded(told):
+    assert told["difference_to_plain_loops"] == 3e-12

@@ -1,5 +1,6 @@
 """What the race of samplers checks and records; with numpyro, that both have one density."""
 
+import os
 from types import SimpleNamespace
 
 import bench_hamiltonian as race_of
@@ -54,7 +55,8 @@ def told(monkeypatch):
     monkeypatch.setattr(race_of, "drawn_log", lambda steps, users: None)
     monkeypatch.setattr(race_of, "our_contestants", ours)
     monkeypatch.setattr(race_of, "their_contestants", theirs)
-    monkeypatch.setattr(race_of, "compared", lambda ours, theirs: {"least_size": 3.0})
+    gap = lambda ours, theirs: {"least_size": float(theirs[0, 0, 1] - ours[0, 0, 1])}  # noqa: E731
+    monkeypatch.setattr(race_of, "compared", gap)
     monkeypatch.setattr(race_of.hamiltonian, "effective_size", lambda draws: draws[0, 0])
     seconds = {"ours, HMC": 2.0, "ours, uncompiled": 20.0, "numpyro, HMC": 4.0}
     seconds["numpyro, NUTS"] = 1.0
@@ -76,7 +78,8 @@ def test_ours_over_another_is_a_ratio_of_rates_above_one_where_ours_is_ahead(tol
 
 
 def test_both_of_numpyro_s_samplers_are_held_against_ours_before_the_race(told):
-    assert told["hmc_least_size_numpyro_hmc"] == told["hmc_least_size_numpyro_nuts"] == 3
+    found = [told[f"hmc_least_size_numpyro_{kind}"] for kind in ("hmc", "nuts")]
+    assert found == [20 - 30, 60 - 30]  # theirs less those of our compiled one
 
 
 def test_a_sampler_that_diverges_stops_the_race(monkeypatch):
@@ -86,6 +89,22 @@ def test_a_sampler_that_diverges_stops_the_race(monkeypatch):
     monkeypatch.setattr(race_of, "our_contestants", lambda *_: (ours, 1.0))
     with pytest.raises(check.Failed, match="2 moves of ours, HMC diverged"):
         race_of.main(["--threads", "2"])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_thread_is_one_for_torch_and_for_the_peer(monkeypatch, threads):
+    def over(*_):
+        raise InterruptedError
+
+    asked = []
+    monkeypatch.setenv("XLA_FLAGS", "")
+    monkeypatch.delenv("XLA_FLAGS")
+    monkeypatch.setattr(race_of.torch, "set_num_threads", asked.append)
+    monkeypatch.setattr(race_of, "drawn_log", over)
+    with pytest.raises(InterruptedError):
+        race_of.main(["--threads", str(threads)])
+    flags = os.environ.get("XLA_FLAGS", "")
+    assert asked == [threads] and ("intra_op_parallelism_threads=1" in flags) == (threads == 1)
 
 
 def test_a_compiled_step_that_is_not_the_plain_one_stops_the_race(monkeypatch):
@@ -150,3 +169,16 @@ def test_both_densities_are_equal_up_to_a_constant_and_so_are_the_diagnostics():
     np.testing.assert_allclose(
         hamiltonian.split_r_hat(draws), theirs.split_gelman_rubin(by_chain), rtol=1e-3
     )
+
+
+def test_the_peer_draws_as_often_as_ours_in_chains_of_its_own():
+    pytest.importorskip("numpyro")
+    record, given = race_of.drawn_log(3, 2), SimpleNamespace(chains=3, warmup=5, draws=7)
+    race_of.jax.config.update("jax_enable_x64", True)
+    names = "recommender.slate", "user.choice"
+    told = tuple(np.stack([one[0].numpy() for one in record[name]]) for name in names)
+    kernel = race_of.HMC(race_of.their_model, trajectory_length=0.8)
+    sampled, took = race_of.their_sampler(kernel, told, given)
+    draws = sampled()
+    assert draws.shape == (7, 3, 1 + 2 * latent.TOPICS) and took > 0
+    assert len(set(draws[0, :, 0].tolist())) == 3 and torch.equal(draws, sampled())

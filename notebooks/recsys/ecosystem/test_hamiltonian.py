@@ -104,6 +104,20 @@ def test_chains_take_their_moves_independently():
     assert abs(np.corrcoef(moved.T.numpy())[0, 1]) < 0.25
 
 
+def test_who_is_refused_keeps_place_density_and_slope_and_who_moves_takes_the_new_ones():
+    """A step that suits a wide density is far too long for a narrow one."""
+    scale = torch.tensor([1e3, 1e-3], dtype=torch.float64)
+    density = lambda q: -0.5 * (q[:, 0] / scale).square()  # noqa: E731
+    slope, noise = hmc._with_slope(density), torch.Generator().manual_seed(0)
+    q = torch.tensor([[1.0], [1e-3]], dtype=torch.float64)
+    told = q.new_tensor(1.0), torch.ones_like(q[0]), 3, noise
+    (new, *known), chance, _ = hmc._move(hmc.plain(density), (q, *slope(q)), *told)
+    assert chance[0] > 0.99 and chance[1] == 0
+    assert new[0] != q[0] and new[1] == q[1]
+    for one, wanted in zip(known, slope(new), strict=True):
+        torch.testing.assert_close(one, wanted)
+
+
 def test_an_orbit_that_would_close_is_broken_by_steps_that_vary():
     """Ten steps of 2π/10 bring a unit normal back to where it began, nearly."""
     found = hmc.sample(normal([1.0]), torch.ones(4, 1), 200, warmup=0, step_size=0.62)

@@ -172,3 +172,15 @@ def test_a_world_repeats_and_pairs_its_policies_and_others_have_their_own_noise(
     assert plain["path"] != told(ecosystem_world.myopic, 4)["path"]
     assert plain["path"] != told(ecosystem_world.myopic, 3, "even")["path"]
     assert plain["path"][-1] == pytest.approx(np.mean(plain["runs"]), rel=1e-5)
+
+
+def test_no_world_and_no_noise_is_counted_twice(monkeypatch):
+    monkeypatch.setattr(study, "run", lambda *told: told[-1].normal((3,)).tolist())
+    monkeypatch.setattr(study, "measures", lambda noise: noise)
+    worlds, noise = set(), set()
+    for seed in study.STUDY.seeds:
+        means = study.parts(seed, {})["world"].data
+        job = Job("even", study.STUDY.arms["even"], seed, study.STUDY.sizes)
+        worlds.add(means.tobytes())
+        noise.add(tuple(study.judge(ecosystem_world.myopic, means, job)))
+    assert len(worlds) == len(noise) == 20

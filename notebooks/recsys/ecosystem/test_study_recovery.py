@@ -72,6 +72,7 @@ def test_truths_come_from_their_prior_and_both_logs_from_the_truth(monkeypatch):
     sizes = {"log_steps": 2, "log_users": 1, "long_steps": 3, "long_users": 2}
     found = [study.parts(seed, sizes) for seed in range(120)]
     truths = [one["sensitivity"].data for one in found]
+    assert len(set(truths)) == 120  # none is asked twice
     assert asked == [(truth, *size) for truth in truths for size in ((2, 1), (3, 2))]
     logits = np.log(truths) - np.log1p(-np.array(truths))
     assert stats.kstest(logits, stats.norm(1, 1).cdf).pvalue > 1e-3  # 0.8 always: 1e-100
