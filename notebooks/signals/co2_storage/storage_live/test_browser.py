@@ -108,7 +108,7 @@ def test_a_moved_case_is_pytorch_s_too(live):
 
     page, _ = live
     page.evaluate(HEAR)
-    page.get_by_label("Rock").select_option("sand and shale")
+    page.get_by_label("Rock", exact=True).select_option("sand and shale")
     move(page, "Depth of the aquifer’s top", ["PageUp", "ArrowRight"])
     move(page, "Thickness", ["ArrowLeft", "ArrowLeft"])
     move(page, "CO₂ injected", ["ArrowLeft"])
