@@ -130,11 +130,15 @@ def test_claims_stand_by_kind_and_reason_with_their_chapters(small):
     executed(small)
     kinds, why = filled(small, "kinds"), filled(small, "reasons")
     assert "Sizes: a number is reached (2)" in kinds and kinds.count("Moving mean") == 2
-    assert "<b>1</b> holds here" in kinds and "<b>1</b> does not hold here" in kinds
-    assert "1 claim does not hold here" in why and "<b>1</b> data" in why and "<b>0</b> arithmetic" in why
+    assert "<strong>1</strong> holds here" in kinds and "<strong>1</strong> does not hold here" in kinds
+    assert (
+        "1 claim does not hold here" in why
+        and "<strong>1</strong> data" in why
+        and "<strong>0</strong> arithmetic" in why
+    )
     small.write_card(claims=[{**small.card["claims"][1], "value": 4000}])
     executed(small)
-    assert "<b>1</b> no reason given yet" in filled(small, "reasons")
+    assert "<strong>1</strong> no reason given yet" in filled(small, "reasons")
 
 
 def test_where_the_plain_way_won_is_told_with_what_was_measured(small):

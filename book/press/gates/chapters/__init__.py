@@ -1,1 +1,2 @@
-"""Gates on what chapters and pages say: `notebooks` (files, cells), `cards`, `acts`, `said` (texts and numbers)."""
+"""Gates on what chapters and pages say: `notebooks` (files, cells), `cards`, `acts`, `taught` (lessons), `said`
+(texts and numbers)."""
