@@ -212,7 +212,11 @@ class Connection(BaseHTTPRequestHandler):
             while piece and len(raw) < min(length, 2 * MOST_BYTES) and time.monotonic() < until:
                 piece = self.rfile.read1(length - len(raw))
                 raw += piece
-        self.close_connection |= len(raw) != length
+        chunked = "transfer-encoding" in self.headers
+        self.close_connection |= chunked or len(raw) != length
+        need(
+            not chunked, "a request comes in one piece, with its content-length, not in chunks"
+        )
         fine = len(raw) == length <= MOST_BYTES
         need(fine, f"a request has {MOST_BYTES} bytes at most, within {MOST_SECONDS} seconds")
         try:

@@ -730,7 +730,8 @@ def post(address, body, path="/", **headers):
     request = urllib.request.Request(address + path, body, headers)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        return opener.open(request, timeout=10).status, ""
+        with opener.open(request, timeout=10) as answer:
+            return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
 
@@ -743,6 +744,20 @@ def test_garbage_is_answered_and_the_service_lives(shop, body):
     assert status == 400 and "InvalidInputException" in told
     answer = shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u1")
     assert items_of(answer)
+
+
+def test_an_empty_token_of_a_list_is_none_and_chunks_are_refused(shop):
+    head = {"X-Amz-Target": "AmazonPersonalize.ListDatasetGroups"}
+    status, told = post(shop.address, b'{"nextToken": ""}', **head)
+    assert (status, told) == post(shop.address, b"{}", **head)
+    assert status == 200 and "films" in told
+    assert post(shop.address, b'{"nextToken": "x"}', **head)[0] == 400
+    host, port = shop.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(b"POST /events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        line.sendall(b"2\r\n{}\r\n0\r\n\r\n")
+        told = b"".join(iter(lambda: line.recv(4096), b""))  # until the server closes
+    assert b" 400 " in told.splitlines()[0] and b"in one piece" in told
 
 
 @pytest.mark.parametrize(
