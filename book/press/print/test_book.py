@@ -15,6 +15,7 @@ from press import chromium
 from press.conftest import comes
 from press.files import read_json
 from press.lean.slim import SHEET
+from press.ledger.ledger import gather
 from press.ledger.tables import pdf_name, volumes
 from press.print import pdf
 from press.print.generated import addresses
@@ -385,7 +386,11 @@ def test_what_moves_on_the_welcome_page_moves_at_once_and_loads_nothing(visit):
     page.keyboard.press("ArrowLeft")
     assert comes(lambda: element.get_attribute("data-clients") != was)
     assert page.evaluate(asked) == before and not [name for name in before if "_live" in name] and wrong == []
-    assert page.locator(".rebuilt-gallery").get_by_text("No claim is measured").count() == 0
+    entries = [
+        one for one in gather(Repository(HOME)).entries if not any(found.metric(found.run) for found in one.findings)
+    ]
+    said = page.locator(".rebuilt-gallery li", has_text="No claim is measured").locator(".name").all_inner_texts()
+    assert sorted(said) == sorted(one.chapter.card["title"] for one in entries), "said where it is so, and only there"
     assert page.locator(".rebuilt-numbers li").count() == 3
     assert page.locator(".rebuilt-gallery li").count() == len(Repository(HOME).chapters)
 
@@ -634,9 +639,16 @@ def test_the_pdf_s_outline_is_the_book_s_headings_each_as_often_as_it_stands_the
 
 
 def with_acts(chapter):
-    """(title, its acts) of each section in which learners answer."""
-    asked = [(title, acts.of(cells)) for title, cells in acts.sections(chapter.cells)]
-    return [(title, found) for title, found in asked if found]
+    """(title, its acts) of each section, or part of a section, in which learners answer."""
+    asked = []
+    for title, cells in acts.sections(chapter.cells):
+        for cell in cells:
+            part = re.match("### (.*)", cell.source) if cell.cell_type == "markdown" else None
+            if part or cell is cells[0]:
+                asked.append((part[1].replace("`", "") if part else title, []))
+            asked[-1][1].append(cell)
+    found = [(title, acts.of(cells)) for title, cells in asked]
+    return [(title, found) for title, found in found if found]
 
 
 def test_the_pdf_s_contents_have_parts_and_right_page_numbers_and_the_cover_a_date(printed, volume, own):
