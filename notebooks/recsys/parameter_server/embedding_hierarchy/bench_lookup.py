@@ -184,6 +184,7 @@ def main(arguments=None):
         torch.set_num_threads(1)
         for part, took in parts_ms(field).items():
             receipt.record(f"part_{part}_ms", took, "ms")
+        torch.set_num_threads(options.threads)  # the receipt's; the parts are one thread's
         rows, width = field.table.shape
         receipt.sizes(rows=rows, width=width, keys=len(field.requests[0]), call=CALL)
         receipt.sizes(budget_mb=field.budget >> 20, slots=field.slots)
