@@ -78,6 +78,12 @@ def reasons():
             yield from ((path, one) for one in found if not re.fullmatch(r"\{\w+\}|not now", one))
 
 
+def test_receipts_that_wait_are_counted(book):
+    assert told(book)["receipts that wait to be recorded again"] == "0"
+    book.write("data/receipts/stale.yml", "a/b.json: {why: older code, again: make race}\n")
+    assert told(book)["receipts that wait to be recorded again"] == "1"
+
+
 def test_where_each_skipped_test_runs_is_known():
     found = list(reasons())
     unknown = {f"{path.relative_to(HOME)}: {one}" for path, one in found if OWN["where"](one).startswith("nobody")}
