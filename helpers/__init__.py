@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"
 __all__ = ["bench", "cards", "check", "data", "device", "plot", "preflight", "receipts", "root", "show"]
 __all__ += ["images", "study", "verdicts"]
 

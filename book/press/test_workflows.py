@@ -128,4 +128,5 @@ def test_a_site_is_published_only_beside_the_branch_that_its_buttons_open():
     name = Repository(HOME).branch.removesuffix(Repository(HOME).release)
     assert any("ls-remote --exit-code" in line and f"refs/heads/{name}$GITHUB_REF_NAME" in line for line in lines)
     release = (HOME / "CONTRIBUTING.md").read_text().partition("## Make a release")[2]
-    assert "press branch" in release and f"git push --atomic origin main v0.3.0 {name}v0.3.0" in release
+    (tag,) = re.findall(r"git tag (v[\d.]+)`", release)
+    assert "press branch" in release and f"git push --atomic origin main {tag} {name}{tag}`" in release

@@ -24,7 +24,8 @@ STUDIES = RUNNER.parent / "study"  # the press's code that a test of a study tak
 KERNEL = ("ipykernel", "ipython")
 TEST_TOOLS = ("pytest", "hypothesis", "xdist")
 TOLD = ("REBUILT_TIER", "CUDA_VISIBLE_DEVICES")  # what the environment may tell a notebook
-TOLD_TESTS = (*TOLD, "REBUILT_SLOW", "REBUILT_COLAB", "REBUILT_WORKSHOP", "REBUILT_CHROMIUM")
+ASKED_FOR = ("SLOW", "COLAB", "WORKSHOP", "COURSES", "RELEASE")  # what a test may wait for
+TOLD_TESTS = (*TOLD, "REBUILT_CHROMIUM", *(f"REBUILT_{name}" for name in ASKED_FOR))
 HOUSE_PROGRAMS = ("npm", "git")
 LESSONS = re.compile(r"^(?:gains|plain|errata):\n(?:[ -].*\n)*|^ +reason: .*\n", re.M)  # for the last pages alone
 

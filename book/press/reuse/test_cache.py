@@ -1,6 +1,7 @@
 """What an executed notebook depends on, where it is kept between clones, and what is taken from there."""
 
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -321,6 +322,12 @@ def test_the_house_s_tests_depend_on_every_file_that_git_knows_or_would_take(sma
     assert changed(lambda: small.write(f"_build/html/{HOME}/moving_mean.html", "text")) == ["pages"]
     assert changed(lambda: monkeypatch.setenv("REBUILT_WORKSHOP", "1")) == ["parameters"]
     assert changed(lambda: monkeypatch.setattr(packages, "version", lambda name: "0")) == ["packages"]
+
+
+def test_whatever_a_test_of_the_house_waits_for_is_in_its_key():
+    texts = [path.read_text(encoding="utf-8") for path in Path(cache.__file__).parents[1].rglob("test_*.py")]
+    asked = {name for text in texts for name in re.findall(r'(?:skip\(|reason=)"[^"]*?(REBUILT_[A-Z]+)', text)}
+    assert {"REBUILT_COURSES", "REBUILT_RELEASE", "REBUILT_WORKSHOP"} <= asked <= {*cache.TOLD_TESTS}
 
 
 def test_tests_of_a_live_model_depend_on_the_built_page_too(small):

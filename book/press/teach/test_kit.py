@@ -1,5 +1,6 @@
 """The teacher's kit, the citation, and how long a chapter is; the kits of the real book as its build wrote them."""
 
+import json
 import os
 import re
 import shutil
@@ -127,6 +128,8 @@ def test_the_kit_of_a_built_chapter_is_whole_and_light(chapter):
     path = BOOK / kit.downloads(chapter)["zip"]
     with zipfile.ZipFile(path) as packed:
         names = [name.partition("/")[2] for name in packed.namelist()]
+        room = json.loads(packed.read(f"{packed.namelist()[0].partition('/')[0]}/room.json"))
+    assert room["release"] == Repository(HOME).release
     assert path.stat().st_size <= bundle.LIGHT_BYTES and not [name for name in names if name.endswith(".whl")]
     own = f"{chapter.home.relative_to(chapter.root)}/{chapter.stem}"
     wanted = {f"{own}.student.ipynb", f"slides/{chapter.stem}.html", f"handout/{chapter.stem}.pdf", "START_HERE.html"}
