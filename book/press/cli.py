@@ -62,7 +62,7 @@ def part(name: str):
 def own(options: type, given: argparse.Namespace):
     """What was given, as these options of a part of the press; it knows what holds for the rest."""
     found = {name: value for name, value in vars(given).items() if value is not None}
-    return options(**{name: found[name] for name in options.__annotations__ if name in found})
+    return options(**{name: found[name] for name in options._fields if name in found})
 
 
 def _run(book: Repository, given: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ import re
 import site
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -171,12 +170,11 @@ def spelling(repository: Repository) -> Iterator[tuple]:
     sources = [(path, None, path.read_text(encoding="utf-8")) for path in texts(repository.root)]
     sources += [(chapter.notebook, index, cell.source) for chapter, index, cell in cells(repository)]
     rows = [(where, cell, line, row) for where, cell, text in sources for line, row in enumerate(text.split("\n"), 1)]
-    with tempfile.TemporaryDirectory() as folder:  # codespell reads all of them as one, in one go
-        whole = Path(folder, "all.txt")
-        whole.write_text("\n".join(row for *_, row in rows), encoding="utf-8")
-        command = ["codespell_lib", "--ignore-words", str(WORDS), "--builtin", "clear,rare", str(whole)]
-        done = subprocess.run([sys.executable, "-m", *command], cwd=repository.root, capture_output=True, text=True)
-    found = re.findall(r"^.*all\.txt:(\d+): (.*)$", done.stdout, re.MULTILINE)
+    command = ["codespell_lib", "--ignore-words", str(WORDS), "--builtin", "clear,rare", "--stdin-single-line", "-"]
+    whole = "\n".join(row for *_, row in rows)  # codespell reads all of them as one, in one go
+    how = {"input": whole, "capture_output": True, "encoding": "utf-8"}
+    done = subprocess.run([sys.executable, "-m", *command], cwd=repository.root, **how)
+    found = re.findall(r"^(\d+): (.*)$", done.stdout, re.MULTILINE)
     if done.returncode and not found:  # otherwise than by a finding
         said = (done.stderr or done.stdout).strip()
         raise PressError(f"codespell failed with status {done.returncode}: {said[-500:]}")

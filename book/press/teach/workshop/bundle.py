@@ -5,9 +5,9 @@ import re
 import shutil
 import sys
 import zipfile
+from collections import namedtuple
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from helpers import data
 
@@ -33,12 +33,8 @@ ENVIRONMENT_BYTES = 1.9e9  # the most that the packages of a light zip were seen
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # of PyTorch's own; elsewhere than on Linux, PyPI's is one for CPUs
 
 
-class Options(NamedTuple):
-    """What a bundle is made for; `index` is where torch comes from."""
-
-    minutes: int = 90
-    start: str = "09:00"
-    index: str = ""
+# What a bundle is made for; `index` is where torch comes from.
+Options = namedtuple("Options", "minutes start index", defaults=(90, "09:00", ""))
 
 
 def make(repository: Repository, chapters: list[Chapter], options: Options, html: Path) -> Path:
@@ -65,7 +61,10 @@ def fill(
         if own := hashed(asked, repository.root / HASHED):
             write_text(folder / HASHED, own + "\n")
         if options:
-            _book(html, folder)
+            if not (html / "index.html").exists():
+                raise PressError("the book is not built yet; `.venv/bin/python book/press build` builds it")
+            unread = shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll")
+            shutil.copytree(html, folder / "book", ignore=unread)  # the executed chapters as their readers see them
             _wheels(asked, options.index, folder)
         for name in [] if options else ["fonts", "mathjax"]:
             if (html / "_static" / name).is_dir():
@@ -111,13 +110,6 @@ def sheet_of(chapters: list[Chapter], options: Options) -> str:
         with suppress(PressError):
             plans.append(plan(chapters, other))
     return run_sheet(chapters, plans, options.start)
-
-
-def _book(html: Path, folder: Path) -> None:
-    """The built book: the executed chapters as their readers see them."""
-    if not (html / "index.html").exists():
-        raise PressError("the book is not built yet; `.venv/bin/python book/press build` builds it")
-    shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
 
 
 def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, whole: bool) -> list[str]:
