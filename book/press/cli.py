@@ -72,7 +72,7 @@ def _run(book: Repository, given: argparse.Namespace) -> int:
 def _rehearse(book: Repository, given: argparse.Namespace) -> int:
     with lock(book.build / ".press.lock", "press rehearse"):  # a run would clear its folder away
         if given.predict:
-            return part("predict").count(book, given.chapters)
+            return part("predict.counting").count(book, given.chapters)
         return part("rehearse").rehearse(book, given.chapters, given.timeout or part("rehearse").TIMEOUT_SECONDS)
 
 

@@ -837,7 +837,6 @@ def test_notebooks_of_one_name_are_seen(small):
         (MODULE, "import numpy\nfrom helpers import data\n", ""),
         ("notebooks/signals/moving_mean/test_moving_mean.py", "import moving_mean\n", ""),
         ("helpers/data.py", "import moving_mean\n", "helpers know no chapter"),
-        ("helpers/data.py", "import torch\n", "imports torch at once"),
         ("helpers/data.py", "def f():\n    import torch\n", ""),
         ("helpers/data.py", "def f():\n    import pandas\n", "imports pandas; helpers need only what Colab has"),
         ("helpers/test_data.py", "import pytest\n", ""),

@@ -1,6 +1,5 @@
 """Gates on code: names, rooms, the direction of imports, budgets of lines; spelling, by codespell."""
 
-import ast
 import os
 import re
 import site
@@ -28,7 +27,6 @@ KNOW_NO_CHAPTER = {  # what else their modules may not import, and why
     "book/press": ({"torch"}, "the press imports neither torch nor a chapter"),
 }
 WORDS = Path(__file__).resolve().parents[1] / "words.txt"
-IMPORT = ast.Import | ast.ImportFrom
 SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax"}
 SUFFIXES = (".md", ".py", ".yml", ".toml", ".cff", ".js", ".css", ".sh", ".txt")
 
@@ -121,14 +119,11 @@ def imports(repository: Repository) -> Iterator[tuple]:
             for line, name in imports_of(parse_file(path)):
                 if name in homes or name in others:
                     yield path, f"imports {name}; {why}", None, line
-    for path, tree in [(path, parse_file(path)) for path in _proper(repository, "helpers")]:
-        at_once = [pair for node in tree.body if isinstance(node, IMPORT) for pair in imports_of(node)]
-        for line, name in imports_of(tree):
+    for path in _proper(repository, "helpers"):  # that they load none of it at once is a test of theirs
+        for line, name in imports_of(parse_file(path)):
             if name not in {"helpers", *LATE, *HOUSE, *sys.stdlib_module_names}:
                 what = f"imports {name}; helpers need only what Colab has: {', '.join(sorted(LATE))}"
                 yield path, what, None, line
-            elif name in LATE and (line, name) in at_once:
-                yield path, f"imports {name} at once; helpers import it when first used", None, line
 
 
 @gate
