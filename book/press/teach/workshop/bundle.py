@@ -61,10 +61,7 @@ def fill(
         if own := hashed(asked, repository.root / HASHED):
             write_text(folder / HASHED, own + "\n")
         if options:
-            if not (html / "index.html").exists():
-                raise PressError("the book is not built yet; `.venv/bin/python book/press build` builds it")
-            unread = shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll")
-            shutil.copytree(html, folder / "book", ignore=unread)  # the executed chapters as their readers see them
+            _book(html, folder)
             _wheels(asked, options.index, folder)
         for name in [] if options else ["fonts", "mathjax"]:
             if (html / "_static" / name).is_dir():
@@ -110,6 +107,13 @@ def sheet_of(chapters: list[Chapter], options: Options) -> str:
         with suppress(PressError):
             plans.append(plan(chapters, other))
     return run_sheet(chapters, plans, options.start)
+
+
+def _book(html: Path, folder: Path) -> None:
+    """The built book: the executed chapters as their readers see them."""
+    if not (html / "index.html").exists():
+        raise PressError("the book is not built yet; `.venv/bin/python book/press build` builds it")
+    shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
 
 
 def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, whole: bool) -> list[str]:
