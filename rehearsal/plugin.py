@@ -33,13 +33,15 @@ def pytest_collection_modifyitems(config, items) -> None:
         if item.get_closest_marker("card"):
             item.add_marker(pytest.mark.skip(reason="only a real GPU can show it"))
     if config.getoption("only_gpu"):
-        wanted = [item for item in items if needs_gpu(item)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
-        items[:] = wanted
+        _keep(config, items, [item for item in items if needs_gpu(item)])
     if config.getoption("few"):
-        kept = [item for cases in _by_test(items) for item in spread(cases, config.getoption("few"))]
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
+        _keep(config, items, [item for cases in _by_test(items) for item in spread(cases, config.getoption("few"))])
+
+
+def _keep(config, items, wanted) -> None:
+    """None; leaves in place those that are wanted."""
+    config.hook.pytest_deselected(items=list(set(items) - set(wanted)))
+    items[:] = wanted
 
 
 def _by_test(items) -> list[list]:

@@ -15,6 +15,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 FEW = 3  # cases of each test
+MAY = re.compile("gpu|cuda|devices", re.IGNORECASE)  # in a file with a test that asks for one; no other is imported
 LONG = {  # tests of half a minute; `--only-gpu` alone runs them
     "notebooks/signals/co2_storage": ["two_phase/test_simulator.py::test_a_batch_is_its_cases_one_by_one"],
 }
@@ -34,7 +35,10 @@ def rehearsed(request):
     importing torch."""
     here = [item for item in request.session.items if item.path == request.path and "rehearsed" in item.fixturenames]
     homes = sorted({item.callspec.params["home"] for item in here})
-    options = ["-v", "-n0", "-p", "rehearsal.plugin", "--only-gpu", "--few", FEW, "-p", "no:cacheprovider", *homes]
+    files = sorted(
+        path for home in homes for path in (ROOT / home).rglob("test_*.py") if MAY.search(path.read_text("utf-8"))
+    )
+    options = ["-v", "-n0", "-p", "rehearsal.plugin", "--only-gpu", "--few", FEW, "-p", "no:cacheprovider", *files]
     options += [word for home in homes for long in LONG.get(home, ()) for word in ("--deselect", f"{home}/{long}")]
     own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-m", "pytest", *map(str, options)]

@@ -62,7 +62,7 @@ def part(name: str):
 def own(options: type, given: argparse.Namespace):
     """What was given, as these options of a part of the press; it knows what holds for the rest."""
     found = {name: value for name, value in vars(given).items() if value is not None}
-    return options(**{name: found[name] for name in options.__annotations__ if name in found})
+    return options(**{name: found[name] for name in options._fields if name in found})
 
 
 def _run(book: Repository, given: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def _run(book: Repository, given: argparse.Namespace) -> int:
 def _rehearse(book: Repository, given: argparse.Namespace) -> int:
     with lock(book.build / ".press.lock", "press rehearse"):  # a run would clear its folder away
         if given.predict:
-            return part("predict").count(book, given.chapters)
+            return part("predict.counting").count(book, given.chapters)
         return part("rehearse").rehearse(book, given.chapters, given.timeout or part("rehearse").TIMEOUT_SECONDS)
 
 

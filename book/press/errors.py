@@ -1,5 +1,6 @@
 """The one error that a user can mend, which the press prints without a traceback; and commands whose failure is one."""
 
+import contextlib
 import subprocess
 from pathlib import Path
 
@@ -22,8 +23,6 @@ def finished(problem: str, *command: object, **options: object) -> str:
 
 def git(folder: Path, *words: str) -> str | None:
     """What git prints in a folder; None where it fails, or is not there."""
-    try:
-        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout
+    with contextlib.suppress(OSError, PressError):
+        return finished("git", "git", *words, cwd=folder, timeout=60)
+    return None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import yaml
@@ -28,6 +29,12 @@ def read_yaml(path: Path) -> object:
         raise PressError(f"{path} is missing") from None
     except yaml.YAMLError as error:
         raise PressError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def read_patterns(path: Path) -> SimpleNamespace:
+    """The expressions of a YAML file by name, in which a dot is any sign; of a list any one will do."""
+    texts = {name: one if isinstance(one, str) else "|".join(one) for name, one in read_yaml(path).items()}
+    return SimpleNamespace(**{name: re.compile(text, re.DOTALL) for name, text in texts.items()})
 
 
 def read_notebook(path: Path) -> nbformat.NotebookNode:

@@ -5,11 +5,10 @@ packages installed before may change."""
 import os
 import sys
 import time
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 import nbclient
-import nbformat
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
@@ -25,14 +24,8 @@ MIRROR = "REBUILT_DATA_MIRROR"
 KERNEL = '{{"argv": ["{python}", "-m", "ipykernel_launcher", "-f", "{{connection_file}}"], "display_name": "bare"}}'
 
 
-class Trial(NamedTuple):
-    """What came of one run: its seconds, the packages before it, those added and those changed by it."""
-
-    seconds: float
-    before: dict[str, str]
-    added: dict[str, str]
-    changed: dict[str, str]
-    notebook: nbformat.NotebookNode
+# What came of one run: its seconds, the versions of packages before it, those added and those changed by it.
+Trial = namedtuple("Trial", "seconds before added changed notebook")
 
 
 def bare(folder: Path, held: list[str]) -> Path:

@@ -3,8 +3,7 @@ circle a claim on a log axis, stacked where they meet, a line to what is predict
 SVG with links, drawn by `chart.html`, which says the same as a table."""
 
 import math
-from collections import Counter
-from typing import NamedTuple
+from collections import Counter, namedtuple
 
 from helpers import verdicts
 from helpers.show import Markup
@@ -20,21 +19,8 @@ LABELS = {-4: "1/10,000", -2: "1/100", 0: "as claimed", 2: "100 times"}
 SIGNS = {verdicts.HOLDS: "✓", verdicts.FAILS: "✗", verdicts.UNDECIDED: "?"}
 
 
-class Mark(NamedTuple):
-    """A claimed size: what was measured and what is predicted, over what was claimed; None where that is not known."""
-
-    finding: Finding
-    got: float | None
-    bound: float | None
-    x: float = 0.0
-    y: float = 0.0
-
-    @property
-    def words(self) -> str:
-        """The mark in words."""
-        got = f"measured {self.got:.3g} of what is claimed" if self.got else "not measured"
-        bound = f", predicted {self.bound:.3g} of it" if self.bound else ""
-        return f"{short(self.finding.chapter)}, “{self.finding.claim['quote']}”: {got}{bound}; {told(self.finding)}"
+# A claimed size: what was measured and what is predicted, over what was claimed, None where not known; its place.
+Mark = namedtuple("Mark", "finding got bound x y", defaults=(0.0, 0.0))
 
 
 def chart(ledger: Ledger) -> Markup:

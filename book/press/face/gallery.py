@@ -42,9 +42,19 @@ def touchable(notebook: dict) -> list[dict]:
 
 
 def picture(chapter: Chapter, place: str) -> Markup:
-    """The chapter's drawing for one of the `PLACES`; empty without figures."""
-    found = drawing(chapter)
-    return _image(*found, place) if found else Markup()
+    """The chapter's drawing for one of the `PLACES`, held in the page: thirty cards ask for no file of their own. Empty
+    without figures."""
+    from PIL import Image
+
+    if (found := drawing(chapter)) is None:
+        return Markup()
+    (drawn, alt), (width, own), file = found, PLACES[place], io.BytesIO()
+    drawn = drawn.crop(_window(drawn)) if place == "card" else drawn
+    drawn.thumbnail((width, drawn.height), Image.Resampling.LANCZOS, reducing_gap=None)
+    drawn.save(file, "WEBP", quality=QUALITY, method=6)
+    source, (wide, high) = base64.b64encode(file.getvalue()).decode(), drawn.size
+    about = f'width="{wide}" height="{high}" alt="{alt}" decoding="async"{own}'
+    return Markup(f'<img src="data:image/webp;base64,{source}" {about}>')
 
 
 def drawing(chapter: Chapter) -> tuple[object, str] | None:
@@ -63,19 +73,6 @@ def drawing(chapter: Chapter) -> tuple[object, str] | None:
     if wanted:
         raise PressError(f"{chapter}: the section {wanted!r}, which the card names as `picture`, has drawn no figure")
     return None
-
-
-def _image(drawn: object, alt: str, place: str) -> Markup:
-    """The `<img>`, held in the page: thirty cards ask for no file of their own."""
-    from PIL import Image
-
-    (width, own), file = PLACES[place], io.BytesIO()
-    drawn = drawn.crop(_window(drawn)) if place == "card" else drawn
-    drawn.thumbnail((width, drawn.height), Image.Resampling.LANCZOS, reducing_gap=None)
-    drawn.save(file, "WEBP", quality=QUALITY, method=6)
-    source, (wide, high) = base64.b64encode(file.getvalue()).decode(), drawn.size
-    about = f'width="{wide}" height="{high}" alt="{alt}" decoding="async"{own}'
-    return Markup(f'<img src="data:image/webp;base64,{source}" {about}>')
 
 
 def _window(drawn: object) -> tuple[int, int, int, int]:

@@ -12,29 +12,13 @@ from posixpath import dirname, relpath
 
 from ..files import remove, sha256, write_bytes, write_text
 from ..ledger.tables import block
-from ..repository import Chapter, Repository, documents
+from ..repository import Chapter, Repository, documents, read_patterns
 from ..teach import length
 from .gallery import article, drawing, short, written
 
-MENU = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>).*?(</nav>)', re.DOTALL)
+OWN = read_patterns(Path(__file__).with_name("markup.yml"))
 FURTHER = '<span class="rebuilt-further">Further</span>'
-HEADING = re.compile(r'<h2>(?:(?!</h2>).)*?(?=<a class="headerlink")', re.DOTALL)
-ENTRY = re.compile(r'(<li class="toc-h2 [^"]*"><a class="[^"]*" href="#[^"]*">)(.*?)(?=</a>)', re.DOTALL)
-ARTICLE = re.compile(r'<article class="bd-article">(.*?)</article>', re.DOTALL)
-TITLE = re.compile(
-    r'<h([1-3])[^>]*>((?:(?!</h\1>).)*?)<a class="headerlink" href="#([^"]*)"[^>]*>[^<]*</a></h\1>', re.DOTALL
-)
-LEFT_OUT = re.compile(
-    r'<details class="admonition hide above-input">.*?</details>|<script.*?</script>|<style.*?</style>'
-    r'|<svg.*?</svg>|<span class="rebuilt-further">.*?</span>'
-    r'|<(?:span|div) class="math [^>]*>.*?</(?:span|div)>|<p class="source">.*?</p>'
-    r'|<div class="rebuilt-first">.*?</div>|<div class="rebuilt-about">.*',
-    re.DOTALL,
-)
-CODE = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
-TWICE = re.compile(r"<title>(.*?) (?:—|&#8212;) \1</title>", re.DOTALL)
 SHARED = 1200  # pixels of a picture that others show beside a link, at most
-OLD = re.compile(r'\s*<script[^>]*src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"[^>]*></script>')
 
 
 def menu(repository: Repository) -> Callable[[str, str], str]:
@@ -52,7 +36,7 @@ def menu(repository: Repository) -> Callable[[str, str], str]:
             return "#" if file == page else relpath(f"{file}.html", dirname(page) or ".")
 
         made = written("menu", home, parts, names, page, address)
-        return MENU.sub(lambda found: f"{found[1]}{made}{found[2]}", text, count=1)
+        return OWN.MENU.sub(lambda found: f"{found[1]}{made}{found[2]}", text, count=1)
 
     return shown
 
@@ -60,7 +44,7 @@ def menu(repository: Repository) -> Callable[[str, str], str]:
 def sections(chapter: Chapter, text: str) -> str:
     """The chapter's page with its contents numbered, each section with its minutes; a mark beyond the core path."""
     listed, marks = chapter.card.get("sections") or [], [f" {FURTHER}" * beyond for beyond in length.further(chapter)]
-    lists, rest = divmod(len(ENTRY.findall(text)), max(1, len(listed)))  # the theme writes one more for print
+    lists, rest = divmod(len(OWN.ENTRY.findall(text)), max(1, len(listed)))  # the theme writes one more for print
     if rest or not lists or not listed:
         return text
     numbered = cycle(enumerate(zip(listed, marks, strict=True), 1))
@@ -72,10 +56,10 @@ def sections(chapter: Chapter, text: str) -> str:
 
     time = length.of(chapter)
     core = f"core {time.core} of {time.whole} min" if time.further else f"{time.whole} min"
-    text, head = ENTRY.sub(entry, text), "</i> Contents"
+    text, head = OWN.ENTRY.sub(entry, text), "</i> Contents"
     text = text.replace(f"{head}\n", f'{head} <span class="minutes">{core}</span>\n', 1)
-    beside = iter(marks if len(HEADING.findall(text)) == len(marks) else ())
-    return HEADING.sub(lambda found: found[0] + next(beside, ""), text)
+    beside = iter(marks if len(OWN.HEADING.findall(text)) == len(marks) else ())
+    return OWN.HEADING.sub(lambda found: found[0] + next(beside, ""), text)
 
 
 def described(repository: Repository, chapter: Chapter, image: str = "") -> str:
@@ -86,7 +70,7 @@ def described(repository: Repository, chapter: Chapter, image: str = "") -> str:
 
 def heading(repository: Repository, chapter: Chapter | None, text: str, made: Path) -> str:
     """The page with its title once; a chapter's with JSON-LD and with its own picture, which is put below `made`."""
-    text = TWICE.sub(r"<title>\1</title>", text)
+    text = OWN.TWICE.sub(r"<title>\1</title>", text)
     if chapter is None:
         return text
     own, image = {"type": "article"}, ""
@@ -106,7 +90,7 @@ def search(repository: Repository, made: Path) -> None:
     """Index all sections in whole words, without what is folded, as a classic script: `search.js` may fetch no file."""
     pages, found = [], []  # (address, title); (number of its page, anchor, heading, words)
     for name in repository.toc_files:
-        body = ARTICLE.search((made / f"{name}.html").read_text(encoding="utf-8"))
+        body = OWN.ARTICLE.search((made / f"{name}.html").read_text(encoding="utf-8"))
         if parts := indexed(body[1]) if body else []:
             found += [[len(pages), *part] for part in parts]
             pages.append([f"{name}.html", parts[0][1]])
@@ -116,7 +100,7 @@ def search(repository: Repository, made: Path) -> None:
     for name, script in scripts.items():
         write_text(made / "_static" / name, script)
         own += f'<script defer src="_static/{name}?v={sha256(script)[:8]}"></script>'
-    text = OLD.sub("", (made / "search.html").read_text(encoding="utf-8"))
+    text = OWN.OLD.sub("", (made / "search.html").read_text(encoding="utf-8"))
     write_text(made / "search.html", text.replace("</head>", f"{own}</head>", 1))
     for name in ("searchindex.js", "_static/searchtools.js", "_static/language_data.js"):
         remove(made / name)
@@ -124,11 +108,11 @@ def search(repository: Repository, made: Path) -> None:
 
 def indexed(article: str) -> list[list[str]]:
     """(anchor, heading, words) of each section of an article, in order; code last, so that prose is shown first."""
-    article = LEFT_OUT.sub(" ", article)
-    headings = list(TITLE.finditer(article))
+    article = OWN.LEFT_OUT.sub(" ", article)
+    headings = list(OWN.TITLE.finditer(article))
     ends = [one.start() for one in headings[1:]] + [len(article)]
     bodies = [article[one.end() : end] for one, end in zip(headings, ends, strict=True)]
-    said = [_plain(CODE.sub(" ", body) + " ".join(CODE.findall(body))) for body in bodies]
+    said = [_plain(OWN.CODE.sub(" ", body) + " ".join(OWN.CODE.findall(body))) for body in bodies]
     return [[one[3], _plain(one[2]), words] for one, words in zip(headings, said, strict=True)]
 
 

@@ -185,10 +185,10 @@ def test_a_chapter_s_result_is_the_first_decided_claim_that_its_card_names(small
 def in_chapters(small, **metrics):
     """A ledger with each finding in a chapter of its own."""
     (entry,) = claims(small, **metrics).entries
-    moved = [replace(one, chapter=replace(entry.chapter, stem=one.claim["id"])) for one in entry.findings]
+    moved = [one._replace(chapter=replace(entry.chapter, stem=one.claim["id"])) for one in entry.findings]
     for one in moved:
         one.chapter.__dict__["card"] = {**entry.chapter.card, "hero": [one.claim["id"]]}
-    return Ledger([replace(entry, findings=moved)])
+    return Ledger([entry._replace(findings=moved)])
 
 
 def test_the_welcome_page_shows_what_did_not_come_true_first(small):

@@ -5,28 +5,23 @@ it is, and how to mend a breach; `said.yml` has the patterns of what looks measu
 (what chapters and pages say) and `house` (what they stand on). `markdown` and `python` read texts for all of them."""
 
 import importlib
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import yaml
 
 from ..errors import PressError
 from ..repository import Chapter, Repository
 
-MODULES = [f"chapters.{name}" for name in ("notebooks", "acts", "cards", "taught", "said")]
+MODULES = [f"chapters.{name}" for name in ("notebooks", "acts", "cards", "said")]
 MODULES += [f"house.{name}" for name in ("registry", "links", "code", "recorded")]
 REASONS = yaml.safe_load(Path(__file__).with_name("rules.yml").read_text(encoding="utf-8"))
 OF_THE_HOUSE = {"release"}  # say nothing of one chapter
 
 
-class Problem(NamedTuple):
+class Problem(namedtuple("Problem", "where what cell line", defaults=(None, None))):
     """One finding: the path below the root, what is wrong and what is allowed, the cell or line in it."""
-
-    where: str
-    what: str
-    cell: int | None = None
-    line: int | None = None
 
     def __str__(self) -> str:
         place = f", cell {self.cell}" if self.cell is not None else ""
@@ -34,14 +29,8 @@ class Problem(NamedTuple):
         return f"{self.where}{place}: {self.what}" if self.where else self.what
 
 
-class Gate(NamedTuple):
-    """A named rule with its reason and the way to mend a breach."""
-
-    name: str
-    title: str
-    why: str
-    mend: str
-    find: Callable[[Repository], Iterable[tuple]]
+class Gate(namedtuple("Gate", "name title why mend find")):
+    """A named rule with its reason and the way to mend a breach; `find` goes from a repository to its problems."""
 
     def problems(self, repository: Repository) -> list[Problem]:
         """What the gate finds; a file that cannot be read is a finding, too, in no place."""

@@ -2,9 +2,9 @@
 directive that holds prose, such as `{note}`, is read like the page around it."""
 
 import re
+from collections import namedtuple
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -26,16 +26,10 @@ UNSAID = ("code_inline", "math_inline", "html_inline", "myst_role", "substitutio
 BREAKS = ("softbreak", "hardbreak")
 
 
-class Piece(NamedTuple):
-    """A token: its kind as markdown-it calls it, its first line, its text and attributes, whether it is a quotation.
-    `prose` is what its author says in a paragraph, heading, table cell or block of HTML. A `directive` has its name as
-    text and its options as attributes."""
-
-    kind: str
-    line: int
-    text: str
-    attrs: dict = {}  # nobody writes into it
-    quoted: bool = False
+# A token: its kind as markdown-it calls it, its first line, its text and attributes, whether it is a quotation. `prose`
+# is what its author says in a paragraph, heading, table cell or block of HTML. A `directive` has its name as text and
+# its options as attributes. Nobody writes into the attributes.
+Piece = namedtuple("Piece", "kind line text attrs quoted", defaults=({}, False))
 
 
 @lru_cache(maxsize=4096)

@@ -837,7 +837,6 @@ def test_notebooks_of_one_name_are_seen(small):
         (MODULE, "import numpy\nfrom helpers import data\n", ""),
         ("notebooks/signals/moving_mean/test_moving_mean.py", "import moving_mean\n", ""),
         ("helpers/data.py", "import moving_mean\n", "helpers know no chapter"),
-        ("helpers/data.py", "import torch\n", "imports torch at once"),
         ("helpers/data.py", "def f():\n    import torch\n", ""),
         ("helpers/data.py", "def f():\n    import pandas\n", "imports pandas; helpers need only what Colab has"),
         ("helpers/test_data.py", "import pytest\n", ""),
@@ -880,7 +879,7 @@ def test_the_budget_of_all_helpers_and_of_the_press(small, monkeypatch, total, f
 
 
 def test_the_press_has_its_limit():
-    assert code_gates.PRESS_TOTAL <= 9585, (
+    assert code_gates.PRESS_TOTAL <= 9385, (
         "it only falls; courses and what the systems taught, of issue 49, were the last to raise it"
     )
 

@@ -9,18 +9,15 @@ import re
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 from rjsmin import jsmin
 
 from .. import chromium
 from ..errors import PressError
 from ..files import remove, sha256, write_bytes, write_text
-from ..repository import read_yaml
 from . import styles
+from .styles import OWN
 
-OWN = read_yaml(Path(__file__).with_name("markup.yml")).items()
-OWN = SimpleNamespace(**{name: re.compile(one if isinstance(one, str) else "|".join(one), re.S) for name, one in OWN})
 SHEET, SCRIPT, MATHS = "_static/book.css", "_static/book.js", "_static/maths.css"
 APART = ("_static/mathjax/", "_static/search.js", "_static/search-index.js")  # what only some pages need, or none
 TEMPLATES = "_static/*webpack-macros.html"  # of the theme, which copies them into the book
@@ -49,7 +46,7 @@ def slim(made: Path, address: str = "", browser: object = None, also: Iterable[s
     marked = [f"{name}?v={sha256(text)[:8]}" for name, text in ((SHEET, sheet), (SCRIPT, script))]
     pages = {name: _linked(page, *marked) for name, page in pages.items()}
     if alone := OWN.LINK.sub("", pages.get("404.html", "")):  # it answers at any address, so it has its rules in itself
-        inside = styles.FACE.sub(lambda face: face[0] if "base64" in face[0] else "", sheet)
+        inside = OWN.FACE.sub(lambda face: face[0] if "base64" in face[0] else "", sheet)
         own = styles.trimmed(inside, styles.used([alone], []))
         pages["404.html"] = alone.replace("</head>", f"<style>{own}</style>\n</head>")
     for name, text in {**pages, SHEET: sheet, SCRIPT: script}.items():

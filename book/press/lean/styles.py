@@ -10,17 +10,10 @@ from posixpath import relpath
 
 import tinycss2
 
+from ..repository import read_patterns
+
+OWN = read_patterns(Path(__file__).with_name("markup.yml"))
 NESTED = {"media", "supports", "layer"}
-ADDRESS = re.compile(
-    r"@import\s+(?:url\()?[\"']([^\"']+)[\"']\)?;|url\(\s*([\"']?)(?!data:|#|https?:|/)([^\"')]+)\2\s*\)"
-)
-# a custom property of plain words: values with quotes or addresses stay
-DECLARED = re.compile(r"(?<=[{;])(\s*)(--[\w-]+)\s*:[^;{}\"'()]*(?:\([^;{}\"'()]*\)[^;{}\"'()]*)*(?:;|(?=\}))")
-FACE = re.compile(r"@font-face[^{}]*\{([^{}]*)\}")
-FAMILY = re.compile(r"font-family:\s*[\"']?([^;\"'}]+)")
-SOURCE = re.compile(r"url\([\"']?([^)\"'?#]+)\.(?:woff2|ttf|woff)[^)]*\)")
-CONTENT = re.compile(r"(?:content|--fa|--pst-icon-[\w-]+):\s*\"((?:\\[0-9a-f]+\s?|[^\"\\])+)\"")
-ESCAPED = re.compile(r"\\([0-9a-f]{1,6})\s?")
 
 
 def read(path: Path, home: Path) -> str:
@@ -31,7 +24,7 @@ def read(path: Path, home: Path) -> str:
             return read(path.parent / found[1], home)
         return f"url({found[2]}{relpath((path.parent / found[3]).as_posix(), home.as_posix())}{found[2]})"
 
-    return ADDRESS.sub(seen, path.read_text(encoding="utf-8"))
+    return OWN.ADDRESS.sub(seen, path.read_text(encoding="utf-8"))
 
 
 def used(pages: Iterable[str], scripts: Iterable[str]) -> set[str]:
@@ -74,7 +67,7 @@ def without_unused_variables(sheet: str, others: Iterable[str]) -> str:
     elsewhere = {name for text in others for name in re.findall(r"--[\w-]+", text)}
     while True:
         read = elsewhere | set(re.findall(r"var\(\s*(--[\w-]+)", sheet))
-        less = DECLARED.sub(lambda found, read=read: found.group() if found[2] in read else found[1], sheet)
+        less = OWN.DECLARED.sub(lambda found, read=read: found.group() if found[2] in read else found[1], sheet)
         if less == sheet:
             return sheet
         sheet = less
@@ -83,13 +76,13 @@ def without_unused_variables(sheet: str, others: Iterable[str]) -> str:
 def with_letters(sheet: str, home: Path) -> str:
     """The sheet that stands in `home` with its fonts in it, cut to the letters that it draws by `content`. Fonts that
     no rule names or that draw nothing go; those not there as TTF or WOFF (WOFF2 needs Brotli) are left."""
-    rules = FACE.sub("", sheet)
-    drawn = "".join(ESCAPED.sub(lambda code: chr(int(code[1], 16)), text) for text in CONTENT.findall(rules))
+    rules = OWN.FACE.sub("", sheet)
+    drawn = "".join(OWN.ESCAPED.sub(lambda code: chr(int(code[1], 16)), text) for text in OWN.CONTENT.findall(rules))
 
     def face(rule: re.Match) -> str:
-        if FAMILY.search(rule[1])[1].replace("\\", "").strip() not in rules:
+        if OWN.FAMILY.search(rule[1])[1].replace("\\", "").strip() not in rules:
             return ""
-        source = SOURCE.search(rule[1])
+        source = OWN.SOURCE.search(rule[1])
         paths = [home / f"{source[1]}{kind}" for kind in (".ttf", ".woff")] if source else []
         found = next(filter(Path.is_file, paths), None)
         if found is None:
@@ -98,7 +91,7 @@ def with_letters(sheet: str, home: Path) -> str:
         data = f'src:url("data:font/woff;base64,{base64.b64encode(font).decode()}") format("woff")'
         return f"@font-face{{{about};{data}}}" if font else ""
 
-    return FACE.sub(face, sheet)
+    return OWN.FACE.sub(face, sheet)
 
 
 def subset(path: Path, letters: str) -> bytes:

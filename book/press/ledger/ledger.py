@@ -1,6 +1,6 @@
 """Claims, receipts and findings of the book as plain data: `gather` reads all of it once, pages print what they get."""
 
-from dataclasses import dataclass
+from collections import namedtuple
 from functools import cached_property
 from pathlib import Path
 
@@ -32,20 +32,10 @@ def _hardware(content: dict) -> str:
     return str((content["tier"] != "cpu" and content["machine"].get("gpu")) or content["machine"].get("cpu"))
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(namedtuple("Finding", "chapter claim found like says run barred others")):
     """What was found of a claim: one of FINDINGS, None for a figure that only stands beside. `run`: whose number stands
     first; `barred`: why it may not decide, or ""; `others` measured the same. `like`: how like the article's case it
     is; `says`: (supports, contradicts or silent, because)."""
-
-    chapter: Chapter
-    claim: dict
-    found: str | None
-    like: str
-    says: tuple[str, str]
-    run: Run | None
-    barred: str
-    others: list[Run]
 
     @property
     def word(self) -> str:
@@ -62,13 +52,8 @@ class Finding:
         return run.content["metrics"].get(self.claim["metric"]) if run else None
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(namedtuple("Entry", "chapter runs findings")):
     """One chapter with all that pages print of it: its runs, those behind the page first, and its claims' findings."""
-
-    chapter: Chapter
-    runs: list[Run]
-    findings: list[Finding]
 
     @property
     def behind(self) -> Run | None:
@@ -88,11 +73,8 @@ class Entry:
         return count(self.findings)
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(namedtuple("Ledger", "entries")):
     """The entries of a book, in its order."""
-
-    entries: list[Entry]
 
     @cached_property
     def findings(self) -> list[Finding]:

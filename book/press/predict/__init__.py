@@ -1,6 +1,2 @@
 """What a GPU is predicted to take: `counting` counts without one into `data/predictions/` (`press rehearse --predict`),
 `kept` reads that, asks the formula and says what it has to hold, `pages` writes what chapters and the ledger show."""
-
-from .counting import count
-
-__all__ = ["count"]

@@ -1,7 +1,7 @@
 """The committed counts of a chapter, what the formula makes of them, and what must hold before a page may show them."""
 
+from collections import namedtuple
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from rehearsal.predict import CARDS, Prediction, predict
@@ -22,14 +22,9 @@ SAME = 0.01  # share of the FLOPs by which a broken version may differ: it compu
 LEAST = 0.9  # of the FLOPs or of the bytes of ours that a naive version does: no smaller task
 
 
-@dataclass(frozen=True)
-class Part:
-    """One function of a chapter's rehearsed module: what it does, its code, its counts by tier."""
-
-    what: str
-    code: str
-    tiers: dict[str, dict]
-    too_much: str = ""  # why more is counted than a card does; empty where it is not
+class Part(namedtuple("Part", "what code tiers too_much", defaults=("",))):
+    """One function of a chapter's rehearsed module: what it does, its code, its counts by tier; `too_much`: why more is
+    counted than a card does, empty where it is not."""
 
     def predictions(self, tier: str) -> list[Prediction]:
         """What each card of a tier would take, at its sizes; empty where the part was not counted at it."""
@@ -45,12 +40,8 @@ class Part:
         return not self.too_much and one.parts["memory"] + one.parts["arithmetic"] >= HELD * one.seconds
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(namedtuple("Kept", "chapter content")):
     """A chapter's file in `data/predictions/`."""
-
-    chapter: Chapter
-    content: dict
 
     @cached_property
     def parts(self) -> dict[str, Part]:

@@ -25,6 +25,7 @@ REAL = HOME / f"_build/data/pyodide/pyodide-{VERSION}.tgz"
 BOOK = Repository(HOME)
 TRIALS = {("rolling_distance", "score_matches"), ("distributed_embeddings", "step_bytes")}
 TRIALS |= {(chapter.stem, name) for chapter in BOOK.chapters for name in exercise.inpage(chapter.cells)}
+ROLES = ("checker", "stub", "solution", "wrong")
 CHECKER = """\
 def check_mean(fn):
     check.attempt(fn, [(([1.0, 3.0],), 2.0, "add them"), (([0.1, 0.2],), 0.15)], rtol=1e-12, why="one division")"""
@@ -63,18 +64,31 @@ def cells(stem, name):
     ]
 
 
-def by_python(checker, answer, call):
-    """What a notebook tells: the words of the error that stops it, None where there is none; without NumPy."""
-    script = "import sys, json; sys.modules['numpy'] = None\nfrom helpers import check\nsaid = None\ntry:\n"
-    script += "    for one in json.loads(sys.argv[1]): exec(one, globals())\nexcept AssertionError as problem:\n"
-    script += "    said = str(problem)\nprint('\\n' + json.dumps(said))"
-    done = subprocess.run(
-        [sys.executable, "-c", script, json.dumps([checker, answer, call])],
-        cwd=HOME,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+IN_A_NOTEBOOK = """
+import json, sys
+
+sys.modules["numpy"] = None
+from helpers import check
+
+
+def said(sources):
+    names = {"__name__": "__main__", "check": check}
+    try:
+        for one in sources:
+            exec(one, names)
+    except AssertionError as problem:
+        return str(problem)
+
+
+print("\\n" + json.dumps([said(sources) for sources in json.load(sys.stdin)]))
+"""
+
+
+def by_python(*attempts):
+    """What a notebook tells of each (checker, answer, call): the words of the error that stops it, None where there is
+    none; without NumPy. One process has names of its own for each."""
+    how = {"input": json.dumps(attempts), "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-c", IN_A_NOTEBOOK], cwd=HOME, check=True, **how)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -82,7 +96,7 @@ def test_an_answer_is_told_the_checker_s_words_and_what_it_printed():
     found = json.loads(tried(ANSWERS["prints"], CHECKER, CALL))
     assert found == {
         "right": False,
-        "said": by_python(CHECKER, ANSWERS["prints"], CALL),
+        "said": by_python((CHECKER, ANSWERS["prints"], CALL))[0],
         "printed": "seen [1.0, 3.0]\n",
     }
     assert json.loads(tried(RIGHT, CHECKER, CALL)) == {
@@ -184,79 +198,128 @@ def test_an_exercise_in_the_page_that_needs_more_is_refused(small, tag, source, 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a page of each trial, and one of the mean."""
+    """A folder with a page of all trials, and one of the mean."""
     if not chromium.find():
         pytest.skip(chromium.WANTED)
     if not REAL.is_file():
         pytest.skip("Pyodide is not here: make book downloads it")
     made = tmp_path_factory.mktemp("exercise")
-    for name, own in {f"{stem}-{name}": cells(stem, name) for stem, name in TRIALS}.items():
-        write(made, name, own)
+    write(made, "trials", {f"{stem}-{name}": cells(stem, name) for stem, name in sorted(TRIALS)})
     about = {"exercise": {"id": "mean", "inpage": True}}
     own = [nbformat.v4.new_markdown_cell("### Take the mean", metadata={"tags": ["exercise"], **about})]
-    write(made, "mean", [*own, code(CHECKER, "checker", **about), code(STUB, "stub", **about)])
+    write(made, "mean", {"mean": [*own, code(CHECKER, "checker", **about), code(STUB, "stub", **about)]})
     return made
 
 
-def write(made, name, own):
-    told, shown = published(own, BOOK, made)
+def write(made, name, exercises):
+    """A page of exercises, each in a section of its name."""
     page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>t</title><body><main><h1>{name}</h1>'
-    page += f'<div class="cell"><div class="cell_input"><pre>{html.escape(told["stub"])}</pre></div>'
-    page += f'<div class="cell_output">{shown}</div></div></main>'
+    for section, own in exercises.items():
+        told, shown = published(own, BOOK, made)
+        page += f'<section id="{section}"><div class="cell"><div class="cell_input"><pre>{html.escape(told["stub"])}'
+        page += f'</pre></div><div class="cell_output">{shown}</div></div></section>'
     path = made / "notebooks/a/b" / f"{name}.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page)
+    path.write_text(page + "</main>")
+
+
+def visit(folder, browser, name, first=None, **options):
+    """A page opened as a file, without a network, and the names of what it asks for; the script `first` runs first."""
+    window = browser.new_context(offline=True, **options)
+    if first:
+        window.add_init_script(first)
+    page, asked = window.new_page(), []
+    page.on("request", lambda request: asked.append(re.split(r"[/?]", request.url.partition("?")[0])[-1]))
+    page.goto((folder / "notebooks/a/b" / f"{name}.html").as_uri())
+    return page, asked
 
 
 @pytest.fixture
 def opened(folder, browser):
-    """A function that opens a page as a file, without a network: the page and the names of what it asked for."""
-    windows = []
+    """A function that opens a page in a window of its own, as `visit` does; they close after the test."""
+    pages = []
 
-    def visit(name, **options):
-        windows.append(browser.new_context(offline=True, **options))
-        page, asked = windows[-1].new_page(), []
-        page.on("request", lambda request: asked.append(re.split(r"[/?]", request.url.partition("?")[0])[-1]))
-        page.goto((folder / "notebooks/a/b" / f"{name}.html").as_uri())
-        return page, asked
+    def one(name, **options):
+        pages.append(visit(folder, browser, name, **options))
+        return pages[-1]
 
-    yield visit
-    for window in windows:
-        window.close()
+    yield one
+    for page, _ in pages:
+        page.context.close()
 
 
-DONE = "['right', 'wrong', 'failed'].includes(document.querySelector('.rebuilt-exercise').dataset.state)"
+DONE = ", ".join(f".rebuilt-exercise[data-state={state}]" for state in ("right", "wrong", "failed"))
 
 
 def told(page, answer):
-    """What the page says to an answer: its words, and what was printed."""
+    """What a page, or the section of one exercise, says to an answer: its words, and what was printed."""
     page.get_by_role("textbox").fill(answer)
     page.get_by_role("button", name="Check").click()
-    page.wait_for_function(DONE, timeout=60_000)
+    page.locator(DONE).wait_for(timeout=60_000)
     return page.get_by_role("status").inner_text(), page.locator(".rebuilt-exercise pre").text_content()
 
 
-@pytest.mark.parametrize(("stem", "name"), sorted(TRIALS))
-def test_stub_solution_and_wrong_answers_are_told_the_same_in_cpython_and_in_a_browser(opened, stem, name):
-    page, asked = opened(f"{stem}-{name}")
-    own = {
-        role: [cell.source for cell in cells(stem, name) if role in cell.metadata.tags]
-        for role in ("checker", "stub", "solution", "wrong")
+# Python takes seconds to start: the exercises of a page share the worker of the first, to the others it is up at once.
+SHARED = """(() => {
+  const Real = Worker;
+  let first = null;
+  window.Worker = function (address) {
+    if (first) {
+      first.postMessage = () => {
+        delete first.postMessage;
+        queueMicrotask(() => first.onmessage({ data: { up: true } }));
+      };
+      return first;
     }
-    checker = own["checker"][0]
-    assert set(asked) == {f"{stem}-{name}.html", "exercise.js"}, "nothing is loaded before the first check"
-    stub = own["stub"][0]
-    assert page.get_by_role("textbox").input_value() == stub
-    for answer in own["stub"] + own["wrong"]:
-        said = by_python(checker, answer, f"{defined(checker)}({defined(stub)})")
-        assert said and told(page, answer)[0] == f"✗ Not yet. {said}"
-    said, printed = told(page, own["solution"][0])
+    const made = first = new Real(address);
+    made.terminate = () => { first = null; Real.prototype.terminate.call(made); };
+    return made;
+  };
+})()"""
+
+
+@pytest.fixture(scope="module")
+def trials(folder, browser):
+    """The page of all trials, with what it asked for."""
+    page, asked = visit(folder, browser, "trials", SHARED)
+    assert set(asked) == {"trials.html", "exercise.js"}, "nothing is loaded before the first check"
+    yield page, asked
+    page.context.close()
+
+
+def sources(stem, name):
+    """The checker, its call, the stub, the solution and the wrong answers of an exercise."""
+    found = {role: [one.source for one in cells(stem, name) if role in one.metadata.tags] for role in ROLES}
+    (checker,), (stub,), (solution,) = (found[role] for role in ROLES[:3])
+    return checker, f"{defined(checker)}({defined(stub)})", stub, solution, found["wrong"]
+
+
+@pytest.fixture(scope="module")
+def in_notebooks():
+    """What a notebook tells of each answer of all trials that is not right, by its checker and itself."""
+    every = [sources(*one) for one in sorted(TRIALS)]
+    found = [(checker, answer, call) for checker, call, stub, _, wrong in every for answer in (stub, *wrong)]
+    return dict(zip([one[:2] for one in found], by_python(*found), strict=True))
+
+
+@pytest.mark.parametrize(("stem", "name"), sorted(TRIALS))
+def test_stub_solution_and_wrong_answers_are_told_the_same_in_cpython_and_in_a_browser(
+    trials, in_notebooks, stem, name
+):
+    (page, asked), (checker, _, stub, solution, wrong) = trials, sources(stem, name)
+    own = page.locator(f"section#{stem}-{name}")
+    assert own.get_by_role("textbox").input_value() == stub
+    for answer in (stub, *wrong):
+        said = in_notebooks[checker, answer]
+        assert said and told(own, answer)[0] == f"✗ Not yet. {said}"
+    said, printed = told(own, solution)
     assert said == "✓ Right." and "right in all" in printed
     assert f"pyodide-{VERSION}.js" in asked and "checking.js" in asked
 
 
 def test_whatever_a_learner_writes_is_told_the_same(opened):
-    page, _ = opened("mean")
+    page, asked = opened("mean")
+    assert set(asked) == {"mean.html", "exercise.js"}, "nothing is loaded before the first check"
     for answer in ANSWERS.values():
         found = json.loads(tried(answer, CHECKER, CALL))
         said = "✓ Right." if found["right"] else f"✗ Not yet. {found['said']}"
@@ -265,7 +328,13 @@ def test_whatever_a_learner_writes_is_told_the_same(opened):
 
 def test_an_endless_loop_is_stopped_and_told_and_the_next_answer_runs(opened):
     page, _ = opened("mean")
-    said, _ = told(page, "def mean(values):\n    while True:\n        pass")
+    page.clock.install()
+    page.get_by_role("textbox").fill("def mean(values):\n    while True:\n        pass")
+    page.get_by_role("button", name="Check").click()
+    page.locator("[data-state=running]").wait_for(timeout=60_000)
+    page.clock.fast_forward(10_000)
+    page.locator(DONE).wait_for(timeout=5_000)
+    said = page.get_by_role("status").inner_text()
     assert said == "✗ Not yet. Your code was stopped after 10 seconds. Does one of its loops never end?"
     assert told(page, RIGHT)[0] == "✓ Right."
 

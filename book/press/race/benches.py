@@ -3,8 +3,8 @@
 of two threads on one core, is refused, or its receipts go to `_build/races/` with the reason."""
 
 import time
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 from helpers import cards
 
@@ -29,14 +29,8 @@ class Busy(PressError):
     """The machine, or a core of it, is busy with other work, so there is no race now."""
 
 
-class Options(NamedTuple):
-    """What the command line says: `rounds` and `threads` None are the bench's own choice, `bench` None races all."""
-
-    rounds: int | None = None
-    threads: int | None = None
-    loaded: bool = False
-    timeout: float = 3600.0
-    bench: str | None = None
+# What the command line says: `rounds` and `threads` None are the bench's own choice, `bench` None races all.
+Options = namedtuple("Options", "rounds threads loaded timeout bench", defaults=(None, None, False, 3600.0, None))
 
 
 def race(repository: Repository, names: list[str] | None, options: Options) -> int:

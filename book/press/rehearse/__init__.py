@@ -14,14 +14,12 @@ from ..run import child
 TIMEOUT_SECONDS = 600.0
 
 
-def rehearse(
-    repository: Repository, names: list[str] | None, timeout: float = TIMEOUT_SECONDS, until: int | None = None
-) -> int:
-    """Rehearse the chosen notebooks, to cell `until`; the exit status: 1 where a cell failed on the device."""
+def rehearse(repository: Repository, names: list[str] | None, timeout: float = TIMEOUT_SECONDS) -> int:
+    """Rehearse the chosen notebooks; the exit status: 1 where a cell failed on the device."""
     failed = []
     for chapter in repository.select(names):
         print(f"{chapter}: on a pretended GPU, at the sizes of tier cpu", flush=True)
-        told = one(repository, chapter, timeout, until)
+        told = one(repository, chapter, timeout)
         for line in lines(told):
             print(f"  {line}", flush=True)
         failed += [str(chapter)] * (not told["complete"] or any("error" in cell for cell in told["cells"]))

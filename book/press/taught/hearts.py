@@ -1,34 +1,24 @@
 """Each chapter's heart, the function that its counts call `ours`: bytes, arithmetic and seconds on the processor where
 it was timed, on the cards (predicted) and on whatever GPU a receipt came from (measured)."""
 
+from collections import namedtuple
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rehearsal.predict import CARDS, Card, real
 
 from ..ledger import Entry, Finding, Run
 from ..predict.kept import Kept, read, tried
 from ..predict.pages import model
-from ..repository import Chapter
 
 HEART, SMALL = "ours", "check"  # the part, and the tier at whose sizes a processor was timed
 
 
-@dataclass(frozen=True)
-class Heart:
+ABOUT = "chapter number card flops moved seconds share bound least fits"
+
+
+class Heart(namedtuple("Heart", ABOUT, defaults=(False, True))):
     """One chapter's heart on one card. `share`: of the roof, the least seconds that the card's bandwidth and rates
     allow over those it takes; `least`: whether it takes no less than these seconds; `number`: its place in the book."""
-
-    chapter: Chapter
-    number: int
-    card: str
-    flops: int
-    moved: int
-    seconds: float
-    share: float
-    bound: str
-    least: bool = False
-    fits: bool = True
 
     @property
     def intensity(self) -> float:
@@ -41,14 +31,9 @@ class Heart:
         return self.moved / self.seconds
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A card with all hearts that are known on it, the nearest to its roof first; `key` names it in the page."""
-
-    key: str
-    card: Card
-    measured: str  # when and on what its seconds were measured; empty where they are predicted
-    hearts: list[Heart]
+class Panel(namedtuple("Panel", "key card measured hearts")):
+    """A card with all hearts that are known on it, the nearest to its roof first; `key` names it in the page,
+    `measured` says when its seconds were, and is empty where they are predicted."""
 
     def bound_by(self, name: str) -> list[Heart]:
         """The hearts of which something takes most of the time, in the order of the book."""

@@ -34,8 +34,8 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
         "kinds": lambda: written("kinds", lessons.kinds(ledger.findings)),
         "reasons": lambda: written("reasons", lessons.reasons(ledger.findings)),
         "plain": partial(_plain, entries),
-        "gains": lambda: written("gains", _gains(entries), len(entries)),
-        "errata": lambda: written("errata", _errata(repository, entries)),
+        "gains": partial(_gains, entries),
+        "errata": partial(_errata, repository, entries),
     }
 
 
@@ -78,20 +78,18 @@ def section(chapter: Chapter, title: str) -> Markup:
 
 
 def _plain(entries: list[Entry]) -> Markup:
-    found = [(entry.chapter, read(entry.chapter)) for entry in entries]
-    behind = [(one, kept.content["ahead"]["naive"], ahead(kept)["naive"]) for one, kept in found if _naive(kept)]
+    found = [kept for kept in (read(entry.chapter) for entry in entries) if kept and "naive" in kept.content["ahead"]]
+    behind = [(one.chapter, one.content["ahead"]["naive"], ahead(one).get("naive")) for one in found]
+    behind = [row for row in behind if row[-1]]
     return written("plain", [finding for entry in entries for finding in lessons.plain(entry)], behind)
 
 
-def _naive(kept: object) -> bool:
-    return bool(kept and "naive" in kept.content["ahead"] and ahead(kept).get("naive"))
-
-
-def _gains(entries: list[Entry]) -> dict[str, list[tuple[Chapter, dict]]]:
+def _gains(entries: list[Entry]) -> Markup:
     found = [(entry.chapter, one) for entry in entries for one in entry.chapter.card.get("gains") or ()]
-    return {kind: [pair for pair in found if pair[1]["kind"] == kind] for kind in lessons.GAINS}
+    by_kind = {kind: [pair for pair in found if pair[1]["kind"] == kind] for kind in lessons.GAINS}
+    return written("gains", by_kind, len(entries))
 
 
-def _errata(repository: Repository, entries: list[Entry]) -> list[tuple[Chapter, dict, list[dict]]]:
+def _errata(repository: Repository, entries: list[Entry]) -> Markup:
     own = [(one.chapter, article(repository, one.chapter), one.chapter.card.get("errata") or []) for one in entries]
-    return [row for row in own if row[2]]
+    return written("errata", [row for row in own if row[2]])

@@ -13,10 +13,10 @@ import inspect
 import json
 import random
 import re
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import indent
-from typing import NamedTuple
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
@@ -37,14 +37,8 @@ LETTERS = "abcdefgh"
 CALL = "from start_here_{stem} import acts\n\nacts.{call}"
 
 
-class Act(NamedTuple):
-    """One act: its metadata, question, items as shown, letters that are right; replies by letter, or one under ""."""
-
-    about: dict
-    question: str
-    items: dict[str, str]
-    right: str
-    replies: dict[str, str]
+# One act: its metadata, question, items as shown, letters that are right; replies by letter, or one under "".
+Act = namedtuple("Act", "about question items right replies")
 
 
 def read(cell: NotebookNode) -> Act:

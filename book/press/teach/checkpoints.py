@@ -8,12 +8,12 @@ import builtins
 import dis
 import inspect
 import re
+from collections import namedtuple
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType
-from typing import NamedTuple
 
 import nbformat
 
@@ -30,13 +30,7 @@ from start_here_{stem} import start
 MODULE = Path(__file__).with_name("start_here.py.txt").read_text(encoding="utf-8")
 
 
-class Section(NamedTuple):
-    """A section: title, names that it lacks, the cells that make them, its own code."""
-
-    title: str
-    names: set[str]
-    start: list[str]
-    own: str
+Section = namedtuple("Section", "title names start own")  # the names that it lacks, cells that make them, its own code
 
 
 def sections(chapter: Chapter) -> list[Section]:

@@ -2,8 +2,8 @@
 the cards their objectives, minutes and exercises. Refused are a chapter that is none, prerequisites in a circle, and a
 session over its minutes. A test runs the notebooks of each course in order, where there is no network."""
 
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 from ..errors import PressError
 from ..files import write_text
@@ -12,31 +12,17 @@ from ..ledger.tables import block
 from ..repository import Chapter, Repository, read_yaml
 from . import syllabi
 from .workshop.paper import render
-from .workshop.schedule import Plan, plan
+from .workshop.schedule import plan
 
 DATA = ("courses", "cases", "questions", "checklists", "never_run")
 OWN, CASES, QUESTIONS, CHECKLISTS, NEVER = (read_yaml(Path(__file__).with_name(f"{name}.yml")) for name in DATA)
 ANSWERS = "_data/courses/{}.html"  # for teachers, below the book's root
 
 
-class Session(NamedTuple):
-    """One meeting: no plan where it is the project's; homework: chapter, exercise by its card, hidden cases."""
-
-    title: str
-    chapters: list[Chapter]
-    plan: Plan | None
-    homework: list[tuple[Chapter, dict, list[dict]]]
-    project: str
-
-
-class Course(NamedTuple):
-    """A course that can be taught; `before`: which of its chapters each needs, the last taught first."""
-
-    about: dict
-    chapters: list[Chapter]
-    before: dict[str, list[str]]
-    sessions: list[Session]
-    questions: list[tuple[Chapter, dict]]
+# One meeting: no plan where it is the project's; homework: chapter, exercise by its card, hidden cases.
+Session = namedtuple("Session", "title chapters plan homework project")
+# A course that can be taught; `before`: which of its chapters each needs, the last taught first.
+Course = namedtuple("Course", "about chapters before sessions questions")
 
 
 def read(name: str, chapters: list[Chapter], own: dict | None = None) -> Course:

@@ -1,7 +1,7 @@
 """What a chapter asks of a reader: words, cells, and minutes, of its core path, of what is `further`, of exercises."""
 
 import re
-from typing import NamedTuple
+from collections import namedtuple
 
 from ..repository import Chapter, tags
 from .workshop.schedule import EXERCISES
@@ -12,15 +12,8 @@ NO_WORD = re.compile(r"```.*?```|<[^>]*>|\$[^$]*\$|\]\([^)]*\)|\{[\w:]+\}(?=`)",
 WORD = re.compile(r"[^\W_][\w'’.-]*")
 
 
-class Length(NamedTuple):
-    """Words of the text, cells of the page, and minutes: core, further, exercises, whole."""
-
-    words: int
-    cells: int
-    core: int
-    further: int
-    exercises: int
-    whole: int
+# Words of the text, cells of the page, and minutes.
+Length = namedtuple("Length", "words cells core further exercises whole")
 
 
 def of(chapter: Chapter) -> Length:

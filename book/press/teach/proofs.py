@@ -5,9 +5,9 @@ import json
 import os
 import sys
 import tempfile
+from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from ..errors import PressError
 from ..files import write_text
@@ -20,13 +20,8 @@ PROCESSOR_SECONDS, SECONDS = 300, 1800  # of all attempts at a chapter's: howeve
 RUNNER = Path(__file__).with_name("proof_child.py.txt").read_text(encoding="utf-8")
 
 
-class Proof(NamedTuple):
-    """One attempt at an exercise or a section: who tried, what is wrong with it ("" if nothing), its seconds."""
-
-    exercise: str
-    attempt: str
-    problem: str
-    seconds: float = 0.0
+# One attempt at an exercise or a section: who tried, what is wrong with it ("" if nothing), its seconds.
+Proof = namedtuple("Proof", "exercise attempt problem seconds")
 
 
 def prove(repository: Repository, chapter: Chapter) -> list[Proof]:

@@ -1,2 +1,2 @@
-"""Gates on what chapters and pages say: `notebooks` (files, cells), `cards`, `acts`, `taught` (lessons), `said`
+"""Gates on what chapters and pages say: `notebooks` (files, cells), `cards` (and the lessons in them), `acts`, `said`
 (texts and numbers)."""

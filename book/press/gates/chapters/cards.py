@@ -1,4 +1,5 @@
-"""The gate on cards: the schema, and that card, notebook, registry and references say the same."""
+"""The gates on cards: the schema, that card, notebook, registry and references say the same, and that reasons, gains,
+where the plain way won and slips of the articles are borne out."""
 
 import ast
 import itertools
@@ -15,8 +16,10 @@ from helpers import _records
 
 from ...errors import git
 from ...files import breaches, read_json
+from ...ledger import gather
 from ...print.exercise import foreign, inpage
 from ...repository import Chapter, Repository, read_yaml, tags
+from ...taught import amiss
 from .. import gate, markdown
 from ..python import FUNCTIONS, parse, trees
 
@@ -44,6 +47,13 @@ def card(repository: Repository) -> Iterator[tuple]:
         if not errors:
             yield from ((where, what) for what in _disagreements(repository, chapter))
             yield from _exercises(chapter)
+
+
+@gate
+def taught(repository: Repository) -> Iterator[tuple]:
+    """Reasons, gains, plain ways that won and errata are borne out by notebooks and runs."""
+    for entry in gather(repository).entries:
+        yield from ((entry.chapter.card_path, what) for what in amiss(entry))
 
 
 def odd_numbers(path: Path) -> Iterator[tuple[int, str]]:

@@ -5,9 +5,9 @@ import re
 import shutil
 import sys
 import zipfile
+from collections import namedtuple
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from helpers import data
 
@@ -33,12 +33,8 @@ ENVIRONMENT_BYTES = 1.9e9  # the most that the packages of a light zip were seen
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # of PyTorch's own; elsewhere than on Linux, PyPI's is one for CPUs
 
 
-class Options(NamedTuple):
-    """What a bundle is made for; `index` is where torch comes from."""
-
-    minutes: int = 90
-    start: str = "09:00"
-    index: str = ""
+# What a bundle is made for; `index` is where torch comes from.
+Options = namedtuple("Options", "minutes start index", defaults=(90, "09:00", ""))
 
 
 def make(repository: Repository, chapters: list[Chapter], options: Options, html: Path) -> Path:

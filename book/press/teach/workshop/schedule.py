@@ -3,9 +3,9 @@ of cutting come from the cards: a `cut` of 1 goes first, what has none stays. Le
 minutes, then in every fifteen: the acts of a section, or else pairs answer what its notes ask."""
 
 import math
+from collections import namedtuple
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from ...errors import PressError
 from ...repository import Chapter
@@ -28,24 +28,10 @@ TASKS = (  # for the time that is left, the most minutes of each
 )
 
 
-class Block(NamedTuple):
-    """One line of the timetable; `kind` is frame, guess, section, exercise, break or task. `acts`: (words, minutes)."""
-
-    kind: str
-    title: str
-    minutes: float
-    chapter: str = ""
-    cut: int | None = None
-    acts: tuple[tuple[str, float], ...] = ()
-    core: bool = True
-
-
-class Plan(NamedTuple):
-    """A timetable of `minutes`: its blocks in order, and what was left out to make it fit."""
-
-    minutes: int
-    blocks: list[Block]
-    left_out: list[Block]
+# One line of the timetable; `kind` is frame, guess, section, exercise, break or task. `acts`: (words, minutes).
+Block = namedtuple("Block", "kind title minutes chapter cut acts core", defaults=("", None, (), True))
+# A timetable of `minutes`: its blocks in order, and what was left out to make it fit.
+Plan = namedtuple("Plan", "minutes blocks left_out")
 
 
 def content(chapter: Chapter, *, core: bool = False) -> list[Block]:
