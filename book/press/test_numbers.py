@@ -87,12 +87,16 @@ def test_receipts_that_wait_are_counted(book):
 def test_where_each_skipped_test_runs_is_known():
     found = list(reasons())
     unknown = {f"{path.relative_to(HOME)}: {one}" for path, one in found if OWN["where"](one).startswith("nobody")}
-    assert unknown == set() and len(found) > 80 and OWN["where"]("the moon is full") == "nobody has said: the moon is full"
+    assert (
+        unknown == set() and len(found) > 80 and OWN["where"]("the moon is full") == "nobody has said: the moon is full"
+    )
 
 
 def test_the_table_in_contributing_has_its_place_and_every_row(book):
     text = (HOME / "CONTRIBUTING.md").read_text(encoding="utf-8")
     written = text.partition(OWN["BEGIN"])[2].partition(OWN["END"])[0]
-    assert text.count(OWN["BEGIN"]) == text.count(OWN["END"]) == 1 and written.startswith("| what | measured | allowed |")
+    assert text.count(OWN["BEGIN"]) == text.count(OWN["END"]) == 1 and written.startswith(
+        "| what | measured | allowed |"
+    )
     for word in ("cold", "warm", "heaviest page", "largest PDF", "`helpers`", "`book/press`", "`rehearsal`", "`slow`"):
         assert word in written, word

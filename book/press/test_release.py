@@ -1,4 +1,4 @@
-"""The last commit as a reader meets it once its tag is pushed: the addresses on pages, setup cells, data, `.ci/release`."""
+"""The last commit as a reader meets it once its tag is pushed: links of pages, setup cells, data, `.ci/release`."""
 
 import os
 import re
@@ -83,12 +83,15 @@ def colab(tmp_path_factory):
     return run
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("chapter", BOOK.chapters, ids=str)
 def test_the_setup_cell_of_each_button_starts_from_the_tree_that_is_pushed(colab, chapter):
     content, said = colab(chapter)
     home = content / f"{BOOK.url.rsplit('/', 1)[-1]}-{BOOK.release}"
-    assert said.split() == [str(home / chapter.document.rpartition("/")[0]), f"{home}/helpers/__init__.py", BOOK.version]
+    assert said.split() == [
+        str(home / chapter.document.rpartition("/")[0]),
+        f"{home}/helpers/__init__.py",
+        BOOK.version,
+    ]
 
 
 @pytest.mark.skipif("REBUILT_RELEASE" not in os.environ, reason="asks the network: REBUILT_RELEASE=1, or `.ci/release`")
@@ -103,7 +106,15 @@ def test_a_data_set_comes_whole_from_its_addresses(name, tmp_path, monkeypatch):
 def test_the_trial_takes_what_is_committed_and_nothing_kept_then_tries_page_kit_pdf_and_colab():
     text = (HOME / ".ci/release").read_text(encoding="utf-8")
     assert os.access(HOME / ".ci/release", os.X_OK) and "unset REBUILT_DATA_MIRROR" in text
-    steps = ["git status --porcelain", "git clone", "REBUILT_CACHE=", "make book", "make test", "make check", "make colab"]
+    steps = [
+        "git status --porcelain",
+        "git clone",
+        "REBUILT_CACHE=",
+        "make book",
+        "make test",
+        "make check",
+        "make colab",
+    ]
     assert sorted(steps, key=text.index) == steps
     (told,) = re.findall(r'make test ARGS="(.*)"', text)
     paths = [word for word in told.split() if word.startswith("book/")]
@@ -120,7 +131,11 @@ def test_the_trial_refuses_what_no_tag_would_hold(tmp_path):
 
 
 def test_contributing_has_each_step_of_a_release_and_what_tries_it():
-    text = (HOME / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Make a release")[2].partition("\n## ")[0]
-    assert all(word in text for word in ("`.ci/release`", ".ci/numbers`", "CITATION.cff", "CHANGELOG.md", "press branch"))
+    text = (
+        (HOME / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Make a release")[2].partition("\n## ")[0]
+    )
+    assert all(
+        word in text for word in ("`.ci/release`", ".ci/numbers`", "CITATION.cff", "CHANGELOG.md", "press branch")
+    )
     named = re.findall(r"`([\w/]+\.py)`", text)
     assert len(named) >= 5 and [one for one in named if not (HOME / one).exists()] == []
