@@ -13,6 +13,8 @@ confirm it, or the paper's best rate is the last one tried; the high end is the 
 that they don't prove worse.
 """
 
+import math
+
 from helpers import receipts
 from helpers.study import Arm, Metric, Outcome, Part, Study, StudyError, student
 from instrument_sounds import rendering as ins
@@ -67,17 +69,21 @@ def fit(job):
     try:
         tt.train(job.start, train, job.sizes["steps"], *told)
     except FloatingPointError:
-        return None, {}
+        job = job._replace(start=None)
     return job.start, {"choosing": _loss(job.start, job.choice, job)} if job.choice else {}
 
 
 def judge(made, held_out, job):
-    """The loss over held-out phrases, and over those that choose; nothing of what diverged."""
+    """The loss over held-out phrases, and over those that choose: NaN of what diverged, so that
+    it is recorded nowhere and is never no worse.
+    """
     decoder, choosing = made
-    return {} if decoder is None else {"loss": _loss(decoder, held_out, job)} | choosing
+    return {"loss": _loss(decoder, held_out, job)} | choosing
 
 
 def _loss(decoder, sounds, job):
+    if decoder is None:
+        return math.nan
     return float(tt.judged(decoder, heard(sounds, job.arm.setting["energy"])).mean())
 
 

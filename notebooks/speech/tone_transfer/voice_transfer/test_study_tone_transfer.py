@@ -134,7 +134,25 @@ def test_a_rate_is_tried_for_its_steps_and_one_that_diverges_has_no_loss(trained
         made = study.fit(job._replace(start=rates.begin("new", job)))
         assert trained[-1][2:] == (1_000, 2, 99, rate)
         told = study.judge(made, ["x"] * 3, job)
-        assert told == ({"loss": 5.0} if rate < 5e-3 else {})
+        assert told == {"loss": pytest.approx(5.0 if rate < 5e-3 else np.nan, nan_ok=True)}
+
+
+def test_a_decoder_that_diverges_for_one_seed_is_not_no_worse_and_ends_no_study(
+    trained, rated, monkeypatch
+):
+    monkeypatch.setattr(study, "weights", lambda kind: KINDS[kind][2])
+    best = dict.fromkeys(study.KINDS, 1e-2)
+    arm = replace(STUDY.arms["gru30"], loss={"rates": best})
+    job = Job("gru30", arm, 1, STUDY.sizes, ("gru30", 1), ["a"], ["c"])
+    lost = study.judge(study.fit(job), ["x"], job)
+    assert set(lost) == {"loss", "choosing"} and np.isnan(list(lost.values())).all()
+    found = found_of(WORSE | {"gru30": 1.0, "tiny": 4.0})
+    found["gru30"][1]["witness"] = lost
+    receipt = receipts.start("tone_transfer", "cpu")
+    record(study.STUDY, receipt, found)
+    assert receipt.metrics["smaller_at_no_loss"]["value"] == pytest.approx(4_801_150 / 232_314)
+    assert not {"size_gru30_loss", "kind_small_gap"} & set(receipt.metrics)
+    assert "kind_large_gap" in receipt.metrics
 
 
 def test_without_recorded_rates_nothing_is_taught(trained):

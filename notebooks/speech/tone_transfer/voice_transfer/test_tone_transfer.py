@@ -99,6 +99,23 @@ def test_training_clips_the_gradient_and_follows_the_rate(recorded, monkeypatch)
     assert rates[0] < rates[1] > rates[2] > rates[3]
 
 
+def test_a_seed_draws_the_crops_and_no_two_steps_have_the_same_noise(recorded, monkeypatch):
+    """A decoder that met one noise again and again could learn it by heart."""
+    played, plain = [], tt.play
+
+    def play(decoder, f0, loudness, seed=0):
+        played.append((seed, f0.clone()))
+        return plain(decoder, f0, loudness, seed)
+
+    monkeypatch.setattr(tt, "play", play)
+    for seed in (0, 0, 1):
+        tt.train(tt.new_decoder("conv16"), [recorded], 2, batch=1, seed=seed)
+    noises, pitches = zip(*played, strict=True)
+    assert noises == (0, 1) * 3
+    assert torch.equal(pitches[0], pitches[2]) and torch.equal(pitches[1], pitches[3])
+    assert not torch.equal(pitches[0], pitches[4])
+
+
 def test_a_start_is_at_a_phrases_level_and_its_noise_is_quiet(recorded):
     made = td.controls(torch.zeros(1, 1, 126))
     assert float(made.noise.max()) < 1e-4 < float(made.amplitude)

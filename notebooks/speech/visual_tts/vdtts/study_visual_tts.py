@@ -4,9 +4,10 @@ them and what controls them, over seeds; and two of them once more, trained ten 
     make study CHAPTERS=speech/visual_tts STUDY=systems     # and STUDY=longer
 
 A step that sees costs twice one that only reads; so that all systems have about one time on a
-core, those that read get more steps. The voice vector and the judge are made alike for each
-seed; the judge's speakers are neither trained on nor tested. Tested speakers and faces are new,
-their sentences are drawn from the same twelve words: many of them also occur in training.
+core, those that read get more steps. Each seed makes its own voice vector and its own judge,
+so that no interval rests on one judge; the judge's speakers are neither trained on nor tested.
+Tested speakers and faces are new, their sentences are drawn from the same twelve words: many of
+them also occur in training.
 
 Is pitch learned? Two buzzes bound it, of one pitch each: "one pitch for all" knows not even who
 speaks, "one pitch" does. By its gross pitch error, in the mean over seeds, a system has learned
@@ -35,8 +36,8 @@ METRICS |= {name: Metric("%", 100) for name in ("silence", "words", "recognised"
 
 
 def parts(seed, sizes):
-    """Clips of three groups of speakers; their units are eSpeak's variants. Of all seeds only
-    the tested clips differ.
+    """Clips of three groups of speakers; their units are eSpeak's variants. From seed to seed
+    only the tested clips differ.
     """
     drawn = {"train": (sizes["clips"], 1), "sync": (sizes["sync"], 5)}
     made = split(**drawn, test=(sizes["test"], 100 + seed))
@@ -49,12 +50,13 @@ def fit(job):
     steps = job.sizes[job.arm.loss["steps"]]
     if job.name == "voices":
         speakers = [clip.speaker for clip in job.train]
-        return train_voices([mel_of(clip) for clip in job.train], speakers, steps)[0]
+        mels = [mel_of(clip) for clip in job.train]
+        return train_voices(mels, speakers, steps, seed=job.seed)[0]
     if job.name == "scorer":
         films = [torch.from_numpy(clip.face_THW) for clip in job.train]
         mels = [mel_of(clip) for clip in job.train]
         items = [{"video": film, "mel": mel} for film, mel in zip(films, mels, strict=True)]
-        return train_scorer(items, steps)[0]
+        return train_scorer(items, steps, seed=job.seed)[0]
     _, voices, scorer = job.start
     items = prepare(job.train, voices, job.arm.setting["view"])
     system, batch = job.arm.setting["system"], job.sizes["batch"]

@@ -141,8 +141,8 @@ def fakes(monkeypatch):
     told = {}
 
     def fake(name, result):
-        def keep(*given):
-            told[name] = given
+        def keep(*given, seed=None):
+            told[name] = given if seed is None else (*given, f"seed {seed}")
             return result
 
         monkeypatch.setattr(study, name, keep)
@@ -172,14 +172,15 @@ def test_a_system_learns_from_its_clips_with_its_view_steps_and_seed(fakes, name
     assert made == ("network", "voices", "scorer")
 
 
-def test_voices_and_judge_learn_from_their_own_clips(fakes):
+def test_voices_and_judge_learn_from_their_own_clips_and_anew_for_each_seed(fakes):
     face = np.zeros((2, 32, 32), np.uint8)
     clips = [SimpleNamespace(speaker=who, face_THW=face + n) for n, who in enumerate("ab")]
     assert study.fit(job_of("voices", train=clips)) == "vector"
-    assert fakes["train_voices"] == (["mel", "mel"], ["a", "b"], 400)
+    assert fakes["train_voices"] == (["mel", "mel"], ["a", "b"], 400, "seed 3")
     assert study.fit(job_of("scorer", train=clips)) == "judge"
-    items, steps = fakes["train_scorer"]
-    assert steps == 300 and [int(one["video"].max()) for one in items] == [0, 1]
+    items, steps, seed = fakes["train_scorer"]
+    assert (steps, seed) == (300, "seed 3")
+    assert [int(one["video"].max()) for one in items] == [0, 1]
     assert [one["mel"] for one in items] == ["mel", "mel"] and set(fakes) >= {"mel_of"}
 
 

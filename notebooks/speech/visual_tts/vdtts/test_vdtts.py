@@ -247,6 +247,60 @@ def test_training_lowers_the_loss_and_is_the_same_for_a_seed():
     assert first == again and first["l1"][-1] < first["l1"][0]
 
 
+def test_a_seed_draws_both_the_first_weights_and_the_order():
+    items = [item(6, "no", seed) for seed in range(6)]
+    drawn = [training._epoch(items, 2, torch.Generator().manual_seed(seed)) for seed in (0, 1)]
+    assert all(sorted(order) == [*range(6)] for order in drawn) and drawn[0] != drawn[1]
+    firsts = [train("text", items, 1, seed=seed, batch=2)[1]["l1"] for seed in (0, 1)]
+    assert firsts[0] != firsts[1]
+
+
+def trained_by(monkeypatch, steps, seed=0):
+    """(norms of the gradients, rates, rows of each step) of a training."""
+    norms, rates, taken = [], [], []
+    step, batched = torch.optim.Adam.step, training.batch_of
+
+    def keep(adam, *given):
+        own = [one.grad for group in adam.param_groups for one in group["params"]]
+        norms.append(float(torch.cat([one.flatten() for one in own]).norm()))
+        rates.append(adam.param_groups[0]["lr"])
+        return step(adam, *given)
+
+    def batch(items, device):
+        taken.append([len(one["video"]) for one in items])
+        return batched(items, device)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.optim.Adam, "step", keep)
+        patched.setattr(training, "batch_of", batch)
+        items = [item(frames, "no", frames) for frames in range(5, 11)]
+        train("text", items, steps, seed=seed, batch=1, rate=4e-3)
+    return norms, rates, taken
+
+
+def test_training_clips_its_gradients_and_its_rate_rises_and_falls_to_nothing(monkeypatch):
+    norms, rates, _ = trained_by(monkeypatch, 12)
+    assert max(norms) < 1.001 and max(norms) == pytest.approx(1, rel=0.01)
+    top = rates.index(max(rates))
+    assert 0 < top < 5 and max(rates) == pytest.approx(4e-3, rel=0.15)
+    assert rates[0] < 0.1 * max(rates) and rates[-1] < 0.05 * max(rates)
+
+
+def test_every_clip_is_seen_once_before_any_is_seen_again(monkeypatch):
+    orders = [sum(trained_by(monkeypatch, 12, seed)[2], []) for seed in (0, 1)]
+    for order in orders:
+        assert sorted(order[:6]) == sorted(order[6:]) == [*range(5, 11)]
+    assert orders[0] != orders[1]
+
+
+def test_text_with_length_is_told_how_long_and_how_much_is_left():
+    batch = batch_of([item(7), item(9)])
+    told = [VisualTTS("length")._hint(batch, step)[0] for step in (0, 3, 8)]
+    wanted = [[[7, 7], [9, 9]], [[7, 4], [9, 6]], [[7, 0], [9, 1]]]
+    assert torch.allclose(50 * torch.stack(told), torch.tensor(wanted, dtype=torch.float))
+    assert not any(VisualTTS(name)._hint(batch, 0) for name in ("text", "video", "both"))
+
+
 def test_training_says_how_long_it_took(monkeypatch):
     ticks = iter([10.0, 17.5])
     monkeypatch.setattr(training.time, "process_time", lambda: next(ticks))
@@ -342,6 +396,28 @@ def test_the_truth_has_no_error_and_a_filter_costs_its_own_db(filmed):
     mels = [mel_of(SimpleNamespace(sound_N=x)).numpy() for x in (clip.sound_N, off_sound(clip))]
     by_hand = mel_cepstral_distortion(*(cepstra(3 * mel - 3) for mel in mels))
     assert np.isclose(scores_of(off_sound(clip), clip, scorer)["mcd"], by_hand)
+
+
+def test_the_judge_sees_the_face_and_hears_the_dub_whatever_the_system_saw(filmed):
+    clip, asked = filmed[0], []
+
+    def scorer(video, mel):
+        asked.append((video, mel))
+        return torch.rand(1, clip.frames - 4, 2), torch.rand(1, clip.frames - 4, 2)
+
+    dubbed = off_sound(clip)
+    scores_of(dubbed, clip, scorer)
+    ((video, mel),) = asked
+    assert torch.equal((video[0] * 255).round().byte(), torch.from_numpy(clip.face_THW))
+    assert torch.equal(mel[0], log_mel(torch.from_numpy(dubbed)[None])[0])
+
+
+def test_the_copy_is_the_clips_own_spectrogram_through_the_vocoder(filmed):
+    items = [{"mel": mel_of(clip)} for clip in filmed[:2]]
+    dubs, lengths = row_of("copy synthesis", filmed[:2], items, rounds=3)
+    for clip, made, long in zip(filmed, dubs, lengths, strict=False):
+        assert np.array_equal(made, dub(mel_of(clip), clip, 3)) and long == clip.frames / 25
+        assert not np.allclose(made, clip.sound_N, atol=0.01), "it is no copy of the samples"
 
 
 def off_sound(clip):
