@@ -10,9 +10,9 @@ Tested speakers and faces are new, their sentences are drawn from the same twelv
 them also occur in training.
 
 Is pitch learned? Two buzzes bound it, of one pitch each: "one pitch for all" knows not even who
-speaks, "one pitch" does. By its gross pitch error, in the mean over seeds, a system has learned
-no pitch above half of the first, whose voice it is below, and how pitch moves below the second.
-That was fixed before `longer` was run.
+speaks, "one pitch" does. `pitch_learned` says what a gross pitch error, in the mean over seeds,
+is worth beside theirs; it was fixed before `longer` was run. Where "both" has learned no pitch,
+its gain over text with length is undecided, whatever its sign: `longer_pitch_gain`.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from helpers.study import Arm, Metric, Outcome, Part, Study
 from speech_scores import recogniser, train_scorer
 from talking_faces import WORDS, split
 
-from .dubbing import BOUNDS, ROWS, row_of, scores_of
+from .dubbing import BOUNDS, ROWS, pitch_learned, row_of, scores_of
 from .model import SYSTEMS
 from .training import mel_of, prepare, train
 from .voice_vector import train_voices
@@ -92,6 +92,22 @@ def extra(receipt, found):
     receipt.curve("rows", **columns)
 
 
+def pitch_gain(receipt, found):
+    """None; records the curve, and what both gains in pitch: with zero inside where it learned
+    none.
+    """
+    extra(receipt, found)
+    rows = ("both", "one pitch for all", "one pitch")
+    gpe = [[one["test"]["gpe"] for one in found[row].values()] for row in rows]
+    learned = pitch_learned(*map(np.mean, gpe))
+    one = receipt.metrics.get("longer_gpe_gain")
+    if one:
+        low, high = one["low"], one["high"]
+        low, high = (min(low, 0.0), max(high, 0.0)) if learned == "nothing" else (low, high)
+        told = one["value"], one["unit"], low, high, one["repeats"], f"learned: {learned}"
+        receipt.record("longer_pitch_gain", *told, interval="95 %")
+
+
 def _learned(system, view="face"):
     steps = "steps_seeing" if "video" in SYSTEMS[system] else "steps_reading"
     setting = {"system": system, "view": view}
@@ -139,6 +155,7 @@ LONGER = replace(
     key="longer_{arm}_{metric}",
     arms={name: ARMS[name] for name in (*SHARED, *BOUNDS, "length", "both")},
     outcomes=gains("longer"),
+    extra=pitch_gain,
     seeds=range(2),
     added="",
     sizes=STUDY.sizes | {"steps_reading": 16_000, "steps_seeing": 9000},

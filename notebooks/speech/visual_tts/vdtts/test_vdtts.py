@@ -36,6 +36,7 @@ from . import (
     loss_of,
     mel_of,
     paired,
+    pitch_learned,
     player,
     prepare,
     ranked,
@@ -546,6 +547,22 @@ def test_near_the_truth_offset_and_overlap_rank_and_farther_off_the_distance():
     tie = near | {"video": row(0.80, 0.0, 0.8)}
     assert ranked(tie)[0][:2] == ["video", "both"], "the larger overlap"
     assert ranked(means | {"copy synthesis": row(0.82)})[1] == pytest.approx(0.86)
+
+
+@pytest.mark.parametrize(
+    ("gpe", "own", "wanted"),
+    [
+        (0.41, 0.2, "nothing"),
+        (0.4, 0.2, "nothing"),  # half of one pitch for all, 0.8
+        (0.39, 0.2, "whose voice it is"),
+        (0.2, 0.2, "whose voice it is"),
+        (0.19, 0.2, "how it moves"),
+        (0.5, 0.6, "nothing"),  # both rules have to hold
+        (np.nan, 0.2, "nothing"),
+    ],
+)
+def test_pitch_is_learned_by_a_rule_that_asks_for_two_bounds(gpe, own, wanted):
+    assert pitch_learned(gpe, 0.8, own) == wanted
 
 
 def test_fitting_keeps_silence_silent_and_hides_who_is_louder():
