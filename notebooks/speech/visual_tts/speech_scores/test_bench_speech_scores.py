@@ -111,7 +111,7 @@ def test_a_vocoder_that_stops_early_is_not_raced(monkeypatch):
 
 
 def test_each_tracker_follows_the_glide_at_the_middle_of_each_10_ms():
-    sound, true = race_of.glide(1.0)
+    sound, true = race_of.glide(race_of.SECONDS)
     for name, track in race_of.pitch_contestants(sound).items():
         off = np.abs(track()[5:-5] / true[5:-5] - 1)
         assert off.max() < race_of.WORST, name

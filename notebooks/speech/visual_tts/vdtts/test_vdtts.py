@@ -252,7 +252,7 @@ def test_a_seed_draws_both_the_first_weights_and_the_order():
     items = [item(6, "no", seed) for seed in range(6)]
     drawn = [training._epoch(items, 2, torch.Generator().manual_seed(seed)) for seed in (0, 1)]
     assert all(sorted(order) == [*range(6)] for order in drawn) and drawn[0] != drawn[1]
-    firsts = [train("text", items, 1, seed=seed, batch=2)[1]["l1"] for seed in (0, 1)]
+    firsts = [train("text", items, 3, seed=seed, batch=2)[1]["l1"][0] for seed in (0, 1)]
     assert firsts[0] != firsts[1]
 
 
@@ -275,13 +275,14 @@ def trained_by(monkeypatch, steps, seed=0):
         patched.setattr(torch.optim.Adam, "step", keep)
         patched.setattr(training, "batch_of", batch)
         items = [item(frames, "no", frames) for frames in range(5, 11)]
+        items = [one | {"mel": 100 * one["mel"]} for one in items]  # for large gradients
         train("text", items, steps, seed=seed, batch=1, rate=4e-3)
     return norms, rates, taken
 
 
 def test_training_clips_its_gradients_and_its_rate_rises_and_falls_to_nothing(monkeypatch):
     norms, rates, _ = trained_by(monkeypatch, 12)
-    assert max(norms) < 1.001 and max(norms) == pytest.approx(1, rel=0.01)
+    assert norms == pytest.approx([1] * 12, rel=0.01)
     top = rates.index(max(rates))
     assert 0 < top < 5 and max(rates) == pytest.approx(4e-3, rel=0.15)
     assert rates[0] < 0.1 * max(rates) and rates[-1] < 0.05 * max(rates)
