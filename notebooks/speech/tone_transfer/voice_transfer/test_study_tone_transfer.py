@@ -30,6 +30,7 @@ KINDS = {  # arm: kind of its decoder, what tells it how loud it is, how many we
     "conv16": ("conv16", "loudness", 7_086),
     "gru30": ("gru30", "loudness", 7_218),
     "rms": ("conv64", "rms", 83_262),
+    "linear": ("linear", "loudness", 384),
 }
 RATES = {1e-4: "10", 3e-4: "30", 1e-3: "100", 3e-3: "300", 1e-2: "1000"}
 REAL = {"saxophone": 6, "cello": 6, "trumpet": 4}  # the second from which on it is held out
@@ -229,6 +230,7 @@ WORSE = dict.fromkeys(KINDS, 6.0) | {"paper": 5.0}
         ({"conv64": 4.0, "gru144": 4.0}, "gru144", "gru144"),
         ({"conv64": 4.0, "tiny": 3.0}, "conv64", "tiny"),
         ({"conv16": 4.9, "tiny": 3.0, "gru30": 4.0}, "conv16", "gru30"),
+        ({"linear": 4.0, "conv64": 4.0}, "linear", "paper"),  # it remembers nothing
         ({}, "paper", "paper"),
     ],
 )
@@ -291,6 +293,7 @@ def test_differences_have_their_sign_and_losses_their_interval(rated):
     rated(3e-4)
     metrics = recorded(WORSE | {"rms": 6.5, "tiny": 5.75}, spread=0.02)
     assert metrics["rms_gap"]["value"] == pytest.approx(0.5)
+    assert metrics["linear_gap"]["value"] == pytest.approx(1.0)
     for size, gap in (("large", 0.25), ("middle", 0.0), ("small", 0.0)):
         one, other = study.PAIRS[size]
         drift = 0.02 * ((-1) ** [*KINDS].index(one) - (-1) ** [*KINDS].index(other))
