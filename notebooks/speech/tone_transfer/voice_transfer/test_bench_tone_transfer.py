@@ -120,11 +120,11 @@ def placed(f0, level_db, tilt):
 
 
 def test_world_takes_the_envelopes_of_the_nearest_frames_and_keeps_pitch_and_level(monkeypatch):
-    """Frames of the instrument: low ones that tilt by −20 dB, high ones that do by +10 dB, at a
-    level 12 dB above the source's.
+    """Frames of the instrument, 32 low ones that tilt by −30 and −10 dB in turn, 32 high ones that
+    tilt by 0 and +20 dB, at a level 12 dB above the source's: a mean over all 32 is heard.
     """
-    low, high = (np.full(race_of.NEAREST, hz) for hz in (220.0, 880.0))
-    known_f0, tilts = np.concatenate([low, high]), np.repeat([-20.0, 10.0], len(low))
+    known_f0 = np.repeat([220.0, 880.0], 32)
+    tilts = np.concatenate([np.tile([-30.0, -10.0], 16), np.tile([0.0, 20.0], 16)])
     twice = np.repeat(known_f0, 2), -18.0, np.repeat(tilts, 2)  # every second one is taken
     frames = {"instrument": placed(*twice)}
     frames["source"] = placed([0.0, 230.0, 860.0, 860.0], [-60.0, -30.0, -30.0, -27.0], 0.0)
@@ -138,7 +138,7 @@ def test_world_takes_the_envelopes_of_the_nearest_frames_and_keeps_pitch_and_lev
     world = SimpleNamespace(synthesize=synthesize)
     monkeypatch.setattr(race_of, "pyworld", world, raising=False)
     known = race_of.world_frames(["instrument"])
-    assert [len(one) for one in known] == [2 * race_of.NEAREST] * 3
+    assert [len(one) for one in known] == [64] * 3
     monkeypatch.setattr(race_of, "_fitted", lambda values, length: values[:length])
     assert len(race_of.world_transfer("source", known)) == len("source")
     ((f0, shape, rough, *_),) = given

@@ -16,7 +16,7 @@ from speech_scores import (
     mel_cepstral_distortion,
     voicing_error,
 )
-from talking_faces import make_clips
+from talking_faces import WORDS, make_clips
 
 from . import (
     ROWS,
@@ -27,6 +27,7 @@ from . import (
     VisualTTS,
     VoiceVector,
     dub,
+    dubbing,
     fitted,
     griffin_lim,
     griffin_lim_reference,
@@ -509,6 +510,19 @@ def test_words_are_understood_in_the_truth_and_not_in_other_words(filmed):
     ]
     others = [scores_of(fitted(b.sound_N, a), a, scorer)["words"] for a, b in apart]
     assert len(others) > 3 and np.mean(others) < 0.3
+
+
+def test_words_are_held_against_those_of_the_clips_own_voice_at_its_own_rate(
+    filmed, monkeypatch
+):
+    asked, known = [], dubbing._templates
+    monkeypatch.setattr(
+        dubbing, "_templates", lambda *whose: asked.append(whose) or known(*whose)
+    )
+    for clip in filmed:
+        scores_of(clip.sound_N, clip, SyncScorer().requires_grad_(False))
+    assert asked == [(clip.voice, clip.script.rate) for clip in filmed]
+    assert len({rate for _, rate in asked}) > 1 and set(known(*asked[0])) == set(WORDS)
 
 
 def test_an_ear_hears_a_dub_and_a_person_has_no_templates(filmed):
