@@ -120,8 +120,8 @@ def placed(f0, level_db, tilt):
 
 
 def test_world_takes_the_envelopes_of_the_nearest_frames_and_keeps_pitch_and_level(monkeypatch):
-    """Frames of the instrument, 32 low ones that tilt by −30 and −10 dB in turn, 32 high ones that
-    tilt by 0 and +20 dB, at a level 12 dB above the source's: a mean over all 32 is heard.
+    """Frames of the instrument, 32 low ones that tilt by −30 and −10 dB in turn, 32 high ones
+    that tilt by 0 and +20 dB, 12 dB above the source's level: a mean over all 32 is heard.
     """
     known_f0 = np.repeat([220.0, 880.0], 32)
     tilts = np.concatenate([np.tile([-30.0, -10.0], 16), np.tile([0.0, 20.0], 16)])
