@@ -169,7 +169,8 @@ def test_a_level_is_matched_to_the_instruments_before_the_nearest_frames_are_sou
 def test_transfers_are_judged_at_the_truths_level_and_in_its_octave(monkeypatch):
     """A transfer that is right but louder loses nothing, and nobody changes octaves."""
     shifts, truth = [], 0.1 * torch.randn(6_400, generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr(ins, "rendered", lambda name, seed: (3 * truth).numpy())
+    sounds = {"oboe": truth.flip(0).numpy(), "shehnai": (3 * truth).numpy()}
+    monkeypatch.setattr(ins, "rendered", lambda name, seed: sounds[name])
     monkeypatch.setattr(race_of, "pyworld", None)
     monkeypatch.setattr(sf, "features", lambda sound: None)
     shift = vt.Shift(2, 1.5, 0.1)
@@ -177,7 +178,7 @@ def test_transfers_are_judged_at_the_truths_level_and_in_its_octave(monkeypatch)
 
     def transfer(source, instrument, by):
         shifts.append(by)
-        return 9 * source
+        return 9 * source.flip(0)
 
     monkeypatch.setattr(vt, "transfer", transfer)
     compared = []
@@ -190,6 +191,27 @@ def test_transfers_are_judged_at_the_truths_level_and_in_its_octave(monkeypatch)
     found = race_of.quality(None, phrases=2)
     assert shifts == [shift._replace(octaves=0)] * 2
     assert found["ours"][:, 0] == pytest.approx([0, 0], abs=1e-3)
-    assert compared[0] < 1e-4 < compared[2], (
-        "ours is at its level; noise was added to the third"
-    )
+    ours, untouched, noisy = compared[:3]
+    assert ours < 1e-4 < 1e-3 < noisy < 0.03 < 0.3 < untouched
+
+
+def test_world_hears_as_high_as_ours_and_puts_together_what_it_took_apart(monkeypatch):
+    asked = {}
+
+    def harvest(values, rate, **how):
+        asked["harvest"] = values.dtype, rate, how
+        return np.array([440.0]), np.array([0.0])
+
+    def synthesize(*given):
+        asked["synthesize"] = given
+        return np.ones(5)
+
+    parts = {"cheaptrick": lambda *given: "envelope", "d4c": lambda *given: "roughness"}
+    world = SimpleNamespace(harvest=harvest, synthesize=synthesize, **parts)
+    monkeypatch.setattr(race_of, "pyworld", world, raising=False)
+    copied = race_of.world_copy(torch.zeros(7))
+    assert copied.tolist() == [1, 1, 1, 1, 1, 0, 0]  # as long as the sound
+    own = {"f0_ceil": sf.F0_HIGH, "frame_period": 5.0}
+    assert asked["harvest"] == (np.float64, 16_000, own)
+    f0, *rest = asked["synthesize"]
+    assert f0.tolist() == [440] and rest == ["envelope", "roughness", 16_000, 5.0]

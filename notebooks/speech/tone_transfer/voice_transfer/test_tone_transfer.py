@@ -373,6 +373,16 @@ def test_timbre_is_the_levels_of_the_partials():
     duller = bench.timbre_distance(tone_of(0, -12, -24), truth)
     assert duller == pytest.approx((0.905 + 5.095 + 11.095) / 3, abs=0.1)
     assert bench.timbre_distance(tone_of(0, -6, -12, -10), truth) > 5  # one that is not there
+    noise = torch.randn(16_000, generator=torch.Generator().manual_seed(0)).double()
+    assert bench.timbre_distance(noise, truth) > 5, "at the truth's pitch, if there is no other"
+
+
+def test_a_timbre_is_not_compared_where_the_truth_is_faint():
+    fall = torch.where(torch.arange(16_000) < 8_000, 1.0, 0.05)  # by 26 dB
+    truth, dull = fall * tone_of(0, -6, -12), fall * tone_of(0, -12, -24)
+    late = torch.cat([truth[:8_500], dull[8_500:]])
+    early = torch.cat([dull[:7_500], truth[7_500:]])
+    assert bench.timbre_distance(late, truth) < 0.5 < 4 < bench.timbre_distance(early, truth)
 
 
 def test_faint_noise_hardly_moves_the_timbre_and_another_instrument_does(phrase):

@@ -14,6 +14,7 @@ from speech_scores import (
     f0_track,
     gross_pitch_error,
     mel_cepstral_distortion,
+    silence_overlap,
     voicing_error,
 )
 from talking_faces import WORDS, make_clips
@@ -49,6 +50,7 @@ from . import (
     spell,
     train,
     train_vocoder,
+    train_voices,
     training,
     vocode,
     walk_reference,
@@ -363,6 +365,23 @@ def test_an_item_has_the_voice_of_the_speakers_next_clip_and_never_its_own():
     assert items[0]["video"].max() == 0 and prepare(clips, voices, "mouth")[0]["video"].min()
 
 
+def test_a_voice_vector_tells_speakers_apart_by_sounds_that_it_has_not_heard():
+    def heard(hz, seed):
+        noise = torch.randn(24_000, generator=torch.Generator().manual_seed(seed))
+        return log_mel(tone(hz, 1.5)[None] + 0.003 * noise)[0]
+
+    known = [
+        (who, heard(hz, seed)) for who, hz in (("a", 120), ("b", 210)) for seed in range(4)
+    ]
+    names, mels = zip(*known, strict=True)
+    voices, right = train_voices(list(mels), list(names), 30)
+    new = torch.stack([voices(heard(hz, 9)[None])[0] for hz in (120, 210)])
+    old = torch.stack([voices(one[None])[0] for one in (mels[0], mels[4])])
+    assert right > 0.9 and (new @ old.T).argmax(1).tolist() == [0, 1]
+    again, other = (train_voices(list(mels), list(names), 1, seed=seed)[0] for seed in (0, 1))
+    assert not torch.equal(again.out.weight, other.out.weight)
+
+
 def test_a_control_takes_one_thing_from_the_next_clip_and_nothing_else():
     items = [{"video": n, "letters": 10 + n, "voice": 20 + n} for n in range(3)]
     got = shuffled(items, "video")
@@ -399,6 +418,19 @@ def test_the_truth_has_no_error_and_a_filter_costs_its_own_db(filmed):
     mels = [mel_of(SimpleNamespace(sound_N=x)).numpy() for x in (clip.sound_N, off_sound(clip))]
     by_hand = mel_cepstral_distortion(*(cepstra(3 * mel - 3) for mel in mels))
     assert np.isclose(scores_of(off_sound(clip), clip, scorer)["mcd"], by_hand)
+
+
+def test_each_score_is_of_the_dub_beside_its_clip(filmed):
+    """A fifth is of the clip's pitch, and silence overlaps with the clip's own."""
+    clip, scorer = filmed[0], SyncScorer().requires_grad_(False)
+    f_true = f0_track(clip.sound_N)
+    said = buzz(clip, 1.22 * np.median(f_true[f_true > 0]))
+    found, f_said = scores_of(said, clip, scorer), f0_track(said)
+    assert (
+        found["gpe"] == gross_pitch_error(f_said, f_true) != gross_pitch_error(f_true, f_said)
+    )
+    assert found["vde"] == voicing_error(f_said, f_true) > 0
+    assert found["silence"] == silence_overlap(said, clip.sound_N) < 1
 
 
 def test_the_judge_sees_the_face_and_hears_the_dub_whatever_the_system_saw(filmed):
