@@ -18,7 +18,7 @@ from vdtts import griffin_lim
 from . import f0_track
 
 RATE_HZ, SECONDS = 16_000, 10.0
-WORST = 0.02  # of a pitch, by which a contestant may be off in any frame of the glide
+WORST = 0.005  # of a pitch, by which a contestant may be off in any frame of the glide
 
 
 def glide(seconds, first_hz=100.0, last_hz=280.0):

@@ -156,7 +156,7 @@ LONGER = replace(
     arms={name: ARMS[name] for name in (*SHARED, *BOUNDS, "length", "both")},
     outcomes=gains("longer"),
     extra=pitch_gain,
-    seeds=range(2),
+    seeds=range(3),
     added="",
     sizes=STUDY.sizes | {"steps_reading": 16_000, "steps_seeing": 9000},
 )

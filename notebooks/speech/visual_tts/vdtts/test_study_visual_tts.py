@@ -97,7 +97,7 @@ def test_the_longer_study_is_two_systems_and_the_bounds_of_this_one_for_ten_time
     more = {name for name, size in LONGER.sizes.items() if size != STUDY.sizes[name]}
     assert more == {"steps_reading", "steps_seeing"}
     assert all(LONGER.sizes[name] == 10 * STUDY.sizes[name] for name in more)
-    assert (tuple(LONGER.seeds), LONGER.name, LONGER.added) == ((0, 1), "longer", "")
+    assert (tuple(LONGER.seeds), LONGER.name, LONGER.added) == ((0, 1, 2), "longer", "")
     same_work = ("notebook", "metrics", "parts", "fit", "judge", "threads", "trial")
     assert all(getattr(LONGER, one) == getattr(STUDY, one) for one in same_work)
 
