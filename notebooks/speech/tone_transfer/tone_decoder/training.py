@@ -118,18 +118,19 @@ def judged(decoder, recordings):
 
 
 def new_decoder(kind, seed=0):
-    """A decoder by its name: `paper`, `tiny` (recurrent), or `conv64` with that many channels;
-    first weights from `seed`. Its oscillators start at a phrase's level.
+    """A decoder by its name: `paper`, `tiny` (recurrent), `gru64` or `conv64` with that many
+    channels, or `linear`, of each frame alone; first weights from `seed`. Its oscillators start
+    at a phrase's level.
     """
     torch.manual_seed(seed)
-    family, width = {"paper": ("paper", 512), "tiny": ("gru", 256)}.get(
-        kind, (kind.rstrip("0123456789"), kind.lstrip("gruconv"))
-    )
+    known = {"paper": ("paper", 512), "tiny": ("gru", 256), "linear": ("conv", 2)}
+    other = kind.rstrip("0123456789"), kind.lstrip("gruconv")
+    family, width = known.get(kind, other)
     if family not in ("paper", "gru", "conv") or not str(width).isdecimal():
-        known = "'paper', 'tiny', 'gru64' and 'conv64' (any width)"
+        known = "'paper', 'tiny', 'linear', 'gru64' and 'conv64' (any width)"
         raise ValueError(f"no decoder is called {kind!r}; {known} are")
     if family == "conv":
-        made = td.ConvolutionalDecoder(int(width))
+        made = td.ConvolutionalDecoder(int(width), 0 if kind == "linear" else 6)
     else:
         made = td.RecurrentDecoder(int(width), 3 if family == "paper" else 0)
     with torch.no_grad():

@@ -30,6 +30,7 @@ KINDS = {  # arm: kind of its decoder, what tells it how loud it is, how many we
     "conv16": ("conv16", "loudness", 7_086),
     "gru30": ("gru30", "loudness", 7_218),
     "rms": ("conv64", "rms", 83_262),
+    "linear": ("linear", "loudness", 384),
 }
 RATES = {1e-4: "10", 3e-4: "30", 1e-3: "100", 3e-3: "300", 1e-2: "1000"}
 REAL = {"saxophone": 6, "cello": 6, "trumpet": 4}  # the second from which on it is held out
@@ -134,7 +135,25 @@ def test_a_rate_is_tried_for_its_steps_and_one_that_diverges_has_no_loss(trained
         made = study.fit(job._replace(start=rates.begin("new", job)))
         assert trained[-1][2:] == (1_000, 2, 99, rate)
         told = study.judge(made, ["x"] * 3, job)
-        assert told == ({"loss": 5.0} if rate < 5e-3 else {})
+        assert told == {"loss": pytest.approx(5.0 if rate < 5e-3 else np.nan, nan_ok=True)}
+
+
+def test_a_decoder_that_diverges_for_one_seed_is_not_no_worse_and_ends_no_study(
+    trained, rated, monkeypatch
+):
+    monkeypatch.setattr(study, "weights", lambda kind: KINDS[kind][2])
+    best = dict.fromkeys(study.KINDS, 1e-2)
+    arm = replace(STUDY.arms["gru30"], loss={"rates": best})
+    job = Job("gru30", arm, 1, STUDY.sizes, ("gru30", 1), ["a"], ["c"])
+    lost = study.judge(study.fit(job), ["x"], job)
+    assert set(lost) == {"loss", "choosing"} and np.isnan(list(lost.values())).all()
+    found = found_of(WORSE | {"gru30": 1.0, "tiny": 4.0})
+    found["gru30"][1]["witness"] = lost
+    receipt = receipts.start("tone_transfer", "cpu")
+    record(study.STUDY, receipt, found)
+    assert receipt.metrics["smaller_at_no_loss"]["value"] == pytest.approx(4_801_150 / 232_314)
+    assert not {"size_gru30_loss", "kind_small_gap"} & set(receipt.metrics)
+    assert "kind_large_gap" in receipt.metrics
 
 
 def test_without_recorded_rates_nothing_is_taught(trained):
@@ -211,6 +230,7 @@ WORSE = dict.fromkeys(KINDS, 6.0) | {"paper": 5.0}
         ({"conv64": 4.0, "gru144": 4.0}, "gru144", "gru144"),
         ({"conv64": 4.0, "tiny": 3.0}, "conv64", "tiny"),
         ({"conv16": 4.9, "tiny": 3.0, "gru30": 4.0}, "conv16", "gru30"),
+        ({"linear": 4.0, "conv64": 4.0}, "linear", "paper"),  # it remembers nothing
         ({}, "paper", "paper"),
     ],
 )
@@ -273,6 +293,7 @@ def test_differences_have_their_sign_and_losses_their_interval(rated):
     rated(3e-4)
     metrics = recorded(WORSE | {"rms": 6.5, "tiny": 5.75}, spread=0.02)
     assert metrics["rms_gap"]["value"] == pytest.approx(0.5)
+    assert metrics["linear_gap"]["value"] == pytest.approx(1.0)
     for size, gap in (("large", 0.25), ("middle", 0.0), ("small", 0.0)):
         one, other = study.PAIRS[size]
         drift = 0.02 * ((-1) ** [*KINDS].index(one) - (-1) ** [*KINDS].index(other))

@@ -99,6 +99,23 @@ def test_training_clips_the_gradient_and_follows_the_rate(recorded, monkeypatch)
     assert rates[0] < rates[1] > rates[2] > rates[3]
 
 
+def test_a_seed_draws_the_crops_and_no_two_steps_have_the_same_noise(recorded, monkeypatch):
+    """A decoder that met one noise again and again could learn it by heart."""
+    played, plain = [], tt.play
+
+    def play(decoder, f0, loudness, seed=0):
+        played.append((seed, f0.clone()))
+        return plain(decoder, f0, loudness, seed)
+
+    monkeypatch.setattr(tt, "play", play)
+    for seed in (0, 0, 1):
+        tt.train(tt.new_decoder("conv16"), [recorded], 2, batch=1, seed=seed)
+    noises, pitches = zip(*played, strict=True)
+    assert noises == (0, 1) * 3
+    assert torch.equal(pitches[0], pitches[2]) and torch.equal(pitches[1], pitches[3])
+    assert not torch.equal(pitches[0], pitches[4])
+
+
 def test_a_start_is_at_a_phrases_level_and_its_noise_is_quiet(recorded):
     made = td.controls(torch.zeros(1, 1, 126))
     assert float(made.noise.max()) < 1e-4 < float(made.amplitude)
@@ -123,6 +140,14 @@ def test_judged_is_the_loss_of_the_whole_phrase(recorded):
     assert (
         float(tt.judged(decoder, [recorded])[0]) == pytest.approx(float(wanted)) and wanted > 1
     )
+
+
+def test_the_plainest_decoder_is_a_linear_map_of_each_frame():
+    decoder, x = tt.new_decoder("linear").double(), torch.rand(2, 3, 7, 2).double()
+    one, other, both = (decoder(part)[0] for part in (x[0], x[1], (x[0] + x[1]) / 2))
+    torch.testing.assert_close(both, (one + other) / 2)
+    torch.testing.assert_close(decoder(x[0][:, 3:5])[0], one[:, 3:5])
+    assert td.count(decoder) == 384
 
 
 def test_a_recording_that_is_too_short_is_refused(recorded):
@@ -348,6 +373,16 @@ def test_timbre_is_the_levels_of_the_partials():
     duller = bench.timbre_distance(tone_of(0, -12, -24), truth)
     assert duller == pytest.approx((0.905 + 5.095 + 11.095) / 3, abs=0.1)
     assert bench.timbre_distance(tone_of(0, -6, -12, -10), truth) > 5  # one that is not there
+    noise = torch.randn(16_000, generator=torch.Generator().manual_seed(0)).double()
+    assert bench.timbre_distance(noise, truth) > 5, "at the truth's pitch, if there is no other"
+
+
+def test_a_timbre_is_not_compared_where_the_truth_is_faint():
+    fall = torch.where(torch.arange(16_000) < 8_000, 1.0, 0.05)  # by 26 dB
+    truth, dull = fall * tone_of(0, -6, -12), fall * tone_of(0, -12, -24)
+    late = torch.cat([truth[:8_500], dull[8_500:]])
+    early = torch.cat([dull[:7_500], truth[7_500:]])
+    assert bench.timbre_distance(late, truth) < 0.5 < 4 < bench.timbre_distance(early, truth)
 
 
 def test_faint_noise_hardly_moves_the_timbre_and_another_instrument_does(phrase):

@@ -60,6 +60,13 @@ def test_a_scorer_learns_what_belongs_together_and_tells_a_late_sound():
     assert right["offset"] == 0 and late["offset"] == 4 and right["confidence"] > 0.2
 
 
+def test_a_seed_draws_the_judges_first_weights():
+    one, same, other = (
+        train_scorer(toy(2), steps=1, batch=2, seed=seed)[0].seen.weight for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, same) and not torch.equal(one, other)
+
+
 def _named(item):
     return {"video_TPP": item["video"], "mel_SM": item["mel"]}
 

@@ -13,7 +13,18 @@ players           what is heard, seen and touched in the page
 
 from .attention import LogisticWalk, walk_reference
 from .checkpoint import SHIPPED, load_all, save_all
-from .dubbing import ROWS, dub, fitted, paired, ranked, row_of, scores_of, shuffled, speak
+from .dubbing import (
+    ROWS,
+    dub,
+    fitted,
+    paired,
+    pitch_learned,
+    ranked,
+    row_of,
+    scores_of,
+    shuffled,
+    speak,
+)
 from .mel import griffin_lim, griffin_lim_reference, log_mel, vocode
 from .model import SYSTEMS, VisualTTS, loss_of, spell
 from .neural_vocoder import NeuralVocoder, train_vocoder
@@ -24,6 +35,6 @@ from .voice_vector import VoiceVector, train_voices
 __all__ = ["LogisticWalk", "NeuralVocoder", "ROWS", "SHIPPED", "SYSTEMS", "VisualTTS"]
 __all__ += ["VoiceVector", "batch_of", "draw_dubs", "dub", "fitted", "griffin_lim"]
 __all__ += ["griffin_lim_reference", "load_all", "log_mel", "longest_pause_ms", "loss_of"]
-__all__ += ["mel_of", "paired", "pause_slider", "player", "prepare", "ranked", "row_of"]
-__all__ += ["save_all", "scores_of", "shuffled", "speak", "spell", "strip", "train"]
-__all__ += ["train_vocoder", "train_voices", "vocode", "walk_reference"]
+__all__ += ["mel_of", "paired", "pause_slider", "pitch_learned", "player", "prepare"]
+__all__ += ["ranked", "row_of", "save_all", "scores_of", "shuffled", "speak", "spell", "strip"]
+__all__ += ["train", "train_vocoder", "train_voices", "vocode", "walk_reference"]

@@ -16,8 +16,8 @@ from .mel import HOP, MEAN, RATE_HZ, SPREAD, log_mel, vocode
 from .model import SYSTEMS
 from .training import batch_of
 
-__all__ = ["BOUNDS", "ROWS", "SCORES", "buzz", "dub", "fitted", "paired", "ranked", "row_of"]
-__all__ += ["scores_of", "shuffled", "speak"]
+__all__ = ["BOUNDS", "ROWS", "SCORES", "buzz", "dub", "fitted", "paired", "pitch_learned"]
+__all__ += ["ranked", "row_of", "scores_of", "shuffled", "speak"]
 
 SCORES = ("distance", "confidence", "offset", "mcd", "mcd_warped", "gpe", "vde", "ffe")
 SCORES += ("silence", "length_s", "words")
@@ -127,6 +127,16 @@ def ranked(means, rows=tuple(SYSTEMS)):
         return max(one["distance"], floor), near * one["offset"], -near * one["silence"]
 
     return sorted(rows, key=place), floor
+
+
+def pitch_learned(gpe, for_all, own):
+    """What of pitch a system has learned, by its gross pitch error beside those of two buzzes,
+    of one pitch for all clips and of each clip's own one: "nothing", unless it is below half of
+    the first; then "whose voice it is"; below the second, "how it moves".
+    """
+    if not gpe < for_all / 2:
+        return "nothing"
+    return "how it moves" if gpe < own else "whose voice it is"
 
 
 def shuffled(items, name):

@@ -4,14 +4,15 @@ them and what controls them, over seeds; and two of them once more, trained ten 
     make study CHAPTERS=speech/visual_tts STUDY=systems     # and STUDY=longer
 
 A step that sees costs twice one that only reads; so that all systems have about one time on a
-core, those that read get more steps. The voice vector and the judge are made alike for each
-seed; the judge's speakers are neither trained on nor tested. Tested speakers and faces are new,
-their sentences are drawn from the same twelve words: many of them also occur in training.
+core, those that read get more steps. Each seed makes its own voice vector and its own judge,
+so that no interval rests on one judge; the judge's speakers are neither trained on nor tested.
+Tested speakers and faces are new, their sentences are drawn from the same twelve words: many of
+them also occur in training.
 
 Is pitch learned? Two buzzes bound it, of one pitch each: "one pitch for all" knows not even who
-speaks, "one pitch" does. By its gross pitch error, in the mean over seeds, a system has learned
-no pitch above half of the first, whose voice it is below, and how pitch moves below the second.
-That was fixed before `longer` was run.
+speaks, "one pitch" does. `pitch_learned` says what a gross pitch error, in the mean over seeds,
+is worth beside theirs; it was fixed before `longer` was run. Where "both" has learned no pitch,
+its gain over text with length is undecided, whatever its sign: `longer_pitch_gain`.
 """
 
 from dataclasses import replace
@@ -22,7 +23,7 @@ from helpers.study import Arm, Metric, Outcome, Part, Study
 from speech_scores import recogniser, train_scorer
 from talking_faces import WORDS, split
 
-from .dubbing import BOUNDS, ROWS, row_of, scores_of
+from .dubbing import BOUNDS, ROWS, pitch_learned, row_of, scores_of
 from .model import SYSTEMS
 from .training import mel_of, prepare, train
 from .voice_vector import train_voices
@@ -35,8 +36,8 @@ METRICS |= {name: Metric("%", 100) for name in ("silence", "words", "recognised"
 
 
 def parts(seed, sizes):
-    """Clips of three groups of speakers; their units are eSpeak's variants. Of all seeds only
-    the tested clips differ.
+    """Clips of three groups of speakers; their units are eSpeak's variants. From seed to seed
+    only the tested clips differ.
     """
     drawn = {"train": (sizes["clips"], 1), "sync": (sizes["sync"], 5)}
     made = split(**drawn, test=(sizes["test"], 100 + seed))
@@ -49,12 +50,13 @@ def fit(job):
     steps = job.sizes[job.arm.loss["steps"]]
     if job.name == "voices":
         speakers = [clip.speaker for clip in job.train]
-        return train_voices([mel_of(clip) for clip in job.train], speakers, steps)[0]
+        mels = [mel_of(clip) for clip in job.train]
+        return train_voices(mels, speakers, steps, seed=job.seed)[0]
     if job.name == "scorer":
         films = [torch.from_numpy(clip.face_THW) for clip in job.train]
         mels = [mel_of(clip) for clip in job.train]
         items = [{"video": film, "mel": mel} for film, mel in zip(films, mels, strict=True)]
-        return train_scorer(items, steps)[0]
+        return train_scorer(items, steps, seed=job.seed)[0]
     _, voices, scorer = job.start
     items = prepare(job.train, voices, job.arm.setting["view"])
     system, batch = job.arm.setting["system"], job.sizes["batch"]
@@ -88,6 +90,22 @@ def extra(receipt, found):
         values = np.array([one.get(name, np.nan) for one in scores])
         columns[name] = np.nan_to_num(values, nan=MISSING).tolist()
     receipt.curve("rows", **columns)
+
+
+def pitch_gain(receipt, found):
+    """None; records the curve, and what both gains in pitch: with zero inside where it learned
+    none.
+    """
+    extra(receipt, found)
+    rows = ("both", "one pitch for all", "one pitch")
+    gpe = [[one["test"]["gpe"] for one in found[row].values()] for row in rows]
+    learned = pitch_learned(*map(np.mean, gpe))
+    one = receipt.metrics.get("longer_gpe_gain")
+    if one:
+        low, high = one["low"], one["high"]
+        low, high = (min(low, 0.0), max(high, 0.0)) if learned == "nothing" else (low, high)
+        told = one["value"], one["unit"], low, high, one["repeats"], f"learned: {learned}"
+        receipt.record("longer_pitch_gain", *told, interval="95 %")
 
 
 def _learned(system, view="face"):
@@ -137,7 +155,8 @@ LONGER = replace(
     key="longer_{arm}_{metric}",
     arms={name: ARMS[name] for name in (*SHARED, *BOUNDS, "length", "both")},
     outcomes=gains("longer"),
-    seeds=range(2),
+    extra=pitch_gain,
+    seeds=range(3),
     added="",
     sizes=STUDY.sizes | {"steps_reading": 16_000, "steps_seeing": 9000},
 )

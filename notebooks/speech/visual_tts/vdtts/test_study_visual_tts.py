@@ -97,8 +97,8 @@ def test_the_longer_study_is_two_systems_and_the_bounds_of_this_one_for_ten_time
     more = {name for name, size in LONGER.sizes.items() if size != STUDY.sizes[name]}
     assert more == {"steps_reading", "steps_seeing"}
     assert all(LONGER.sizes[name] == 10 * STUDY.sizes[name] for name in more)
-    assert (tuple(LONGER.seeds), LONGER.name, LONGER.added) == ((0, 1), "longer", "")
-    same_work = ("notebook", "metrics", "parts", "fit", "judge", "extra", "threads", "trial")
+    assert (tuple(LONGER.seeds), LONGER.name, LONGER.added) == ((0, 1, 2), "longer", "")
+    same_work = ("notebook", "metrics", "parts", "fit", "judge", "threads", "trial")
     assert all(getattr(LONGER, one) == getattr(STUDY, one) for one in same_work)
 
 
@@ -141,8 +141,8 @@ def fakes(monkeypatch):
     told = {}
 
     def fake(name, result):
-        def keep(*given):
-            told[name] = given
+        def keep(*given, seed=None):
+            told[name] = given if seed is None else (*given, f"seed {seed}")
             return result
 
         monkeypatch.setattr(study, name, keep)
@@ -172,14 +172,15 @@ def test_a_system_learns_from_its_clips_with_its_view_steps_and_seed(fakes, name
     assert made == ("network", "voices", "scorer")
 
 
-def test_voices_and_judge_learn_from_their_own_clips(fakes):
+def test_voices_and_judge_learn_from_their_own_clips_and_anew_for_each_seed(fakes):
     face = np.zeros((2, 32, 32), np.uint8)
     clips = [SimpleNamespace(speaker=who, face_THW=face + n) for n, who in enumerate("ab")]
     assert study.fit(job_of("voices", train=clips)) == "vector"
-    assert fakes["train_voices"] == (["mel", "mel"], ["a", "b"], 400)
+    assert fakes["train_voices"] == (["mel", "mel"], ["a", "b"], 400, "seed 3")
     assert study.fit(job_of("scorer", train=clips)) == "judge"
-    items, steps = fakes["train_scorer"]
-    assert steps == 300 and [int(one["video"].max()) for one in items] == [0, 1]
+    items, steps, seed = fakes["train_scorer"]
+    assert (steps, seed) == (300, "seed 3")
+    assert [int(one["video"].max()) for one in items] == [0, 1]
     assert [one["mel"] for one in items] == ["mel", "mel"] and set(fakes) >= {"mel_of"}
 
 
@@ -266,6 +267,37 @@ def test_the_curve_of_the_longer_study_has_its_own_rows_alone():
     receipt = receipts.start("visual_tts", "cpu")
     record(LONGER, receipt, found_of(LONGER))
     assert {ROWS[n] for n in receipt.curves["rows"]["row"]} == {*BOUNDS, "length", "both"}
+
+
+@pytest.mark.parametrize(
+    ("both", "length", "learned"),
+    [
+        (0.1, 0.9, "how it moves"),
+        (0.3, 0.9, "whose voice it is"),
+        (0.45, 0.9, "nothing"),
+        (0.45, 0.2, "nothing"),
+        (0.3, 0.2, "whose voice it is"),
+    ],
+)
+def test_where_no_pitch_is_learned_a_gain_in_pitch_is_undecided(both, length, learned):
+    """The buzz with one pitch for all errs in 80 %, that with each clip's own one in 20 %."""
+    receipt = receipts.start("visual_tts", "cpu")
+    rows = {"both": {"gpe": both}, "length": {"gpe": length}}
+    rows |= {"one pitch for all": {"gpe": 0.8}, "one pitch": {"gpe": 0.2}}
+    record(LONGER, receipt, found_of(LONGER, **rows))
+    plain, told = (receipt.metrics[f"longer_{name}_gain"] for name in ("gpe", "pitch"))
+    assert told["note"] == f"learned: {learned}" and told["value"] == plain["value"]
+    assert (told["unit"], told["repeats"]) == ("%", 3)
+    ends, own = (told["low"], told["high"]), (plain["low"], plain["high"])
+    assert own[0] > 0 or own[1] < 0, "the difference itself is sure"
+    wanted = {True: (min(own[0], 0), max(own[1], 0)), False: own}[learned == "nothing"]
+    assert ends == pytest.approx(wanted)
+
+
+def test_a_row_without_a_pitch_leaves_the_gain_in_pitch_unrecorded():
+    receipt = receipts.start("visual_tts", "cpu")
+    record(LONGER, receipt, found_of(LONGER, both={"gpe": np.nan}))
+    assert not {"longer_gpe_gain", "longer_pitch_gain"} & set(receipt.metrics)
 
 
 def test_the_shipped_networks_are_those_of_the_studys_first_seed(tmp_path):

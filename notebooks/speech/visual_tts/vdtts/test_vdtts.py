@@ -14,9 +14,10 @@ from speech_scores import (
     f0_track,
     gross_pitch_error,
     mel_cepstral_distortion,
+    silence_overlap,
     voicing_error,
 )
-from talking_faces import make_clips
+from talking_faces import WORDS, make_clips
 
 from . import (
     ROWS,
@@ -27,6 +28,7 @@ from . import (
     VisualTTS,
     VoiceVector,
     dub,
+    dubbing,
     fitted,
     griffin_lim,
     griffin_lim_reference,
@@ -36,6 +38,7 @@ from . import (
     loss_of,
     mel_of,
     paired,
+    pitch_learned,
     player,
     prepare,
     ranked,
@@ -47,6 +50,7 @@ from . import (
     spell,
     train,
     train_vocoder,
+    train_voices,
     training,
     vocode,
     walk_reference,
@@ -247,6 +251,61 @@ def test_training_lowers_the_loss_and_is_the_same_for_a_seed():
     assert first == again and first["l1"][-1] < first["l1"][0]
 
 
+def test_a_seed_draws_both_the_first_weights_and_the_order():
+    items = [item(6, "no", seed) for seed in range(6)]
+    drawn = [training._epoch(items, 2, torch.Generator().manual_seed(seed)) for seed in (0, 1)]
+    assert all(sorted(order) == [*range(6)] for order in drawn) and drawn[0] != drawn[1]
+    firsts = [train("text", items, 3, seed=seed, batch=2)[1]["l1"][0] for seed in (0, 1)]
+    assert firsts[0] != firsts[1]
+
+
+def trained_by(monkeypatch, steps, seed=0):
+    """(norms of the gradients, rates, rows of each step) of a training."""
+    norms, rates, taken = [], [], []
+    step, batched = torch.optim.Adam.step, training.batch_of
+
+    def keep(adam, *given):
+        own = [one.grad for group in adam.param_groups for one in group["params"]]
+        norms.append(float(torch.cat([one.flatten() for one in own]).norm()))
+        rates.append(adam.param_groups[0]["lr"])
+        return step(adam, *given)
+
+    def batch(items, device):
+        taken.append([len(one["video"]) for one in items])
+        return batched(items, device)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.optim.Adam, "step", keep)
+        patched.setattr(training, "batch_of", batch)
+        items = [item(frames, "no", frames) for frames in range(5, 11)]
+        items = [one | {"mel": 100 * one["mel"]} for one in items]  # for large gradients
+        train("text", items, steps, seed=seed, batch=1, rate=4e-3)
+    return norms, rates, taken
+
+
+def test_training_clips_its_gradients_and_its_rate_rises_and_falls_to_nothing(monkeypatch):
+    norms, rates, _ = trained_by(monkeypatch, 12)
+    assert norms == pytest.approx([1] * 12, rel=0.01)
+    top = rates.index(max(rates))
+    assert 0 < top < 5 and max(rates) == pytest.approx(4e-3, rel=0.15)
+    assert rates[0] < 0.1 * max(rates) and rates[-1] < 0.05 * max(rates)
+
+
+def test_every_clip_is_seen_once_before_any_is_seen_again(monkeypatch):
+    orders = [sum(trained_by(monkeypatch, 12, seed)[2], []) for seed in (0, 1)]
+    for order in orders:
+        assert sorted(order[:6]) == sorted(order[6:]) == [*range(5, 11)]
+    assert orders[0] != orders[1]
+
+
+def test_text_with_length_is_told_how_long_and_how_much_is_left():
+    batch = batch_of([item(7), item(9)])
+    told = [VisualTTS("length")._hint(batch, step)[0] for step in (0, 3, 8)]
+    wanted = [[[7, 7], [9, 9]], [[7, 4], [9, 6]], [[7, 0], [9, 1]]]
+    assert torch.allclose(50 * torch.stack(told), torch.tensor(wanted, dtype=torch.float))
+    assert not any(VisualTTS(name)._hint(batch, 0) for name in ("text", "video", "both"))
+
+
 def test_training_says_how_long_it_took(monkeypatch):
     ticks = iter([10.0, 17.5])
     monkeypatch.setattr(training.time, "process_time", lambda: next(ticks))
@@ -306,6 +365,23 @@ def test_an_item_has_the_voice_of_the_speakers_next_clip_and_never_its_own():
     assert items[0]["video"].max() == 0 and prepare(clips, voices, "mouth")[0]["video"].min()
 
 
+def test_a_voice_vector_tells_speakers_apart_by_sounds_that_it_has_not_heard():
+    def heard(hz, seed):
+        noise = torch.randn(24_000, generator=torch.Generator().manual_seed(seed))
+        return log_mel(tone(hz, 1.5)[None] + 0.003 * noise)[0]
+
+    known = [
+        (who, heard(hz, seed)) for who, hz in (("a", 120), ("b", 210)) for seed in range(4)
+    ]
+    names, mels = zip(*known, strict=True)
+    voices, right = train_voices(list(mels), list(names), 30)
+    new = torch.stack([voices(heard(hz, 9)[None])[0] for hz in (120, 210)])
+    old = torch.stack([voices(one[None])[0] for one in (mels[0], mels[4])])
+    assert right > 0.9 and (new @ old.T).argmax(1).tolist() == [0, 1]
+    again, other = (train_voices(list(mels), list(names), 1, seed=seed)[0] for seed in (0, 1))
+    assert not torch.equal(again.out.weight, other.out.weight)
+
+
 def test_a_control_takes_one_thing_from_the_next_clip_and_nothing_else():
     items = [{"video": n, "letters": 10 + n, "voice": 20 + n} for n in range(3)]
     got = shuffled(items, "video")
@@ -342,6 +418,41 @@ def test_the_truth_has_no_error_and_a_filter_costs_its_own_db(filmed):
     mels = [mel_of(SimpleNamespace(sound_N=x)).numpy() for x in (clip.sound_N, off_sound(clip))]
     by_hand = mel_cepstral_distortion(*(cepstra(3 * mel - 3) for mel in mels))
     assert np.isclose(scores_of(off_sound(clip), clip, scorer)["mcd"], by_hand)
+
+
+def test_each_score_is_of_the_dub_beside_its_clip(filmed):
+    """A fifth is of the clip's pitch, and silence overlaps with the clip's own."""
+    clip, scorer = filmed[0], SyncScorer().requires_grad_(False)
+    f_true = f0_track(clip.sound_N)
+    said = buzz(clip, 1.22 * np.median(f_true[f_true > 0]))
+    found, f_said = scores_of(said, clip, scorer), f0_track(said)
+    assert (
+        found["gpe"] == gross_pitch_error(f_said, f_true) != gross_pitch_error(f_true, f_said)
+    )
+    assert found["vde"] == voicing_error(f_said, f_true) > 0
+    assert found["silence"] == silence_overlap(said, clip.sound_N) < 1
+
+
+def test_the_judge_sees_the_face_and_hears_the_dub_whatever_the_system_saw(filmed):
+    clip, asked = filmed[0], []
+
+    def scorer(video, mel):
+        asked.append((video, mel))
+        return torch.rand(1, clip.frames - 4, 2), torch.rand(1, clip.frames - 4, 2)
+
+    dubbed = off_sound(clip)
+    scores_of(dubbed, clip, scorer)
+    ((video, mel),) = asked
+    assert torch.equal((video[0] * 255).round().byte(), torch.from_numpy(clip.face_THW))
+    assert torch.equal(mel[0], log_mel(torch.from_numpy(dubbed)[None])[0])
+
+
+def test_the_copy_is_the_clips_own_spectrogram_through_the_vocoder(filmed):
+    items = [{"mel": mel_of(clip)} for clip in filmed[:2]]
+    dubs, lengths = row_of("copy synthesis", filmed[:2], items, rounds=3)
+    for clip, made, long in zip(filmed, dubs, lengths, strict=False):
+        assert np.array_equal(made, dub(mel_of(clip), clip, 3)) and long == clip.frames / 25
+        assert not np.allclose(made, clip.sound_N, atol=0.01), "it is no copy of the samples"
 
 
 def off_sound(clip):
@@ -433,6 +544,19 @@ def test_words_are_understood_in_the_truth_and_not_in_other_words(filmed):
     assert len(others) > 3 and np.mean(others) < 0.3
 
 
+def test_words_are_held_against_those_of_the_clips_own_voice_at_its_own_rate(
+    filmed, monkeypatch
+):
+    asked, known = [], dubbing._templates
+    monkeypatch.setattr(
+        dubbing, "_templates", lambda *whose: asked.append(whose) or known(*whose)
+    )
+    for clip in filmed:
+        scores_of(clip.sound_N, clip, SyncScorer().requires_grad_(False))
+    assert asked == [(clip.voice, clip.script.rate) for clip in filmed]
+    assert len({rate for _, rate in asked}) > 1 and set(known(*asked[0])) == set(WORDS)
+
+
 def test_an_ear_hears_a_dub_and_a_person_has_no_templates(filmed):
     clip, scorer = filmed[0], SyncScorer().requires_grad_(False)
     words = clip.text.split()
@@ -470,6 +594,22 @@ def test_near_the_truth_offset_and_overlap_rank_and_farther_off_the_distance():
     tie = near | {"video": row(0.80, 0.0, 0.8)}
     assert ranked(tie)[0][:2] == ["video", "both"], "the larger overlap"
     assert ranked(means | {"copy synthesis": row(0.82)})[1] == pytest.approx(0.86)
+
+
+@pytest.mark.parametrize(
+    ("gpe", "own", "wanted"),
+    [
+        (0.41, 0.2, "nothing"),
+        (0.4, 0.2, "nothing"),  # half of one pitch for all, 0.8
+        (0.39, 0.2, "whose voice it is"),
+        (0.2, 0.2, "whose voice it is"),
+        (0.19, 0.2, "how it moves"),
+        (0.5, 0.6, "nothing"),  # both rules have to hold
+        (np.nan, 0.2, "nothing"),
+    ],
+)
+def test_pitch_is_learned_by_a_rule_that_asks_for_two_bounds(gpe, own, wanted):
+    assert pitch_learned(gpe, 0.8, own) == wanted
 
 
 def test_fitting_keeps_silence_silent_and_hides_who_is_louder():
