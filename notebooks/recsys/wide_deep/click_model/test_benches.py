@@ -51,7 +51,7 @@ def test_a_peer_is_held_against_us_before_the_clock_starts(monkeypatch):
 
 
 class Peer(torch.nn.Module):
-    """In the place of pytorch-widedeep's model, and of its trainer, which notes what it gets."""
+    """In the place of pytorch-widedeep's model and of its trainer, which notes what it gets."""
 
     fitted = []
 
