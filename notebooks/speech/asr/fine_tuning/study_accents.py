@@ -38,17 +38,16 @@ def parts(seed, sizes):
         units |= {f"speaker {one.speaker}" for one in made} if voices else set()
         return Part(([one.signal for one in made], [one.text for one in made]), units)
 
-    def rows(speakers, **more):
-        return spoken("train", speakers, sizes["rows"] // len(speakers), 7, **more)
-
-    found = {
-        "voices": rows(ACCENTED, voices=False),  # it may know them
+    rows = sizes["rows"]
+    found = {  # of other recordings, a test may have the voices of `voices`
+        "voices": spoken("train", ACCENTED, rows // len(ACCENTED), 7, voices=False),
         "accented": spoken("test", ACCENTED, fresh, 8),
         "source": spoken("test", SOURCE, fresh, 8),
         "shared": spoken("train", ACCENTED, fresh, 17),
     }
     for name in ACCENTED:
-        found[f"without_{name}"] = rows([other for other in ACCENTED if other != name])
+        others = [other for other in ACCENTED if other != name]
+        found[f"without_{name}"] = spoken("train", others, rows // len(others), 7)
         found[name] = spoken("test", name, fresh, 9)
     return found
 

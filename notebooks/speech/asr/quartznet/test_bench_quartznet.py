@@ -89,3 +89,10 @@ def test_contestants_hear_the_same_and_librosa_s_numbers_are_ours():
         for one, wanted in zip(pairs[alone](), batch, strict=True):
             np.testing.assert_allclose(np.asarray(one)[0], wanted, atol=5e-3)
     assert ours.shape == theirs.shape == (2, 64, 40)
+
+
+def test_librosa_makes_its_filters_once_as_ours_does(monkeypatch):
+    pairs = bench_quartznet.contestants(bench_quartznet.noise_and_tones(2, 0.2))
+    monkeypatch.setattr(bench_quartznet.librosa.filters, "mel", None)  # would be called
+    for name in ("librosa", "librosa, one by one"):
+        pairs[name]()
