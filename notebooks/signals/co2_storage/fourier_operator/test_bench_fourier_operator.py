@@ -43,7 +43,7 @@ def test_a_way_of_a_third_of_the_transforms_time_is_three_times_as_fast(monkeypa
     monkeypatch.setattr(races.receipts, "start", lambda *given: receipt)
     monkeypatch.setattr(races.device, "tier", lambda: Tier("cpu", "cpu", ""))
     monkeypatch.setattr(races.torch, "set_num_threads", threads.append)
-    monkeypatch.setattr(torch.Tensor, "backward", backward.append)
+    monkeypatch.setattr(torch.Tensor, "backward", lambda field: backward.append(field))
     monkeypatch.setattr(races, "LAYERS", dict.fromkeys(races.LAYERS, ((8, 12), (2, 3), 2)))
     monkeypatch.setattr(races.bench, "race", raced)
     races.main(["--rounds", "6", "--batch", "1", "--threads", "3"])
