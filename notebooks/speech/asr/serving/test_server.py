@@ -78,6 +78,16 @@ def serving(model, limits=LIMITS, infer=None, tls=(), **more):
     assert not kept.found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def begun(loud_model, tmp_path_factory):
+    """The last tests' server, processes and all; it starts while the first ones listen."""
+    checkpoint = save_model(loud_model, tmp_path_factory.mktemp("model") / "small.safetensors")
+    options = {"checkpoint": checkpoint, "max_batch": 4, "ahead_ms": 60_000, "drain_s": 0.5}
+    begun = Server(**options, deadline_ms=4000, spares=2).start()
+    yield begun
+    begun.__exit__()
+
+
 @pytest.fixture(scope="module")
 def address(loud_model):
     with serving(loud_model) as (address, _):
@@ -321,18 +331,15 @@ def test_a_server_that_cannot_start_says_why():
 
 
 @pytest.fixture(scope="module")
-def processes(loud_model, tmp_path_factory):
-    checkpoint = save_model(loud_model, tmp_path_factory.mktemp("model") / "small.safetensors")
-    options = {"checkpoint": checkpoint, "max_batch": 4, "ahead_ms": 60_000, "drain_s": 0.5}
-    with Server(**options, deadline_ms=4000) as processes:
-        yield processes
+def processes(begun):
+    return begun.wait_ready()
 
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_killed_or_stopped_worker_costs_no_stream_a_letter(processes, loud_model, by):
     signals = [sound(1.2, seed) for seed in range(4)]
     address = processes.address
-    run(until(lambda: scrape(address)["asr_workers_ready"] == 2, "no spare is ready"))
+    run(until(lambda: scrape(address)["asr_workers_ready"] >= 2, "no spare is ready"))
     before = scrape(processes.address)
 
     def answered():
