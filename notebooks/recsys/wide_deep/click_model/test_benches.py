@@ -107,7 +107,8 @@ def test_logits_are_compared_before_the_race_and_all_have_the_same_threads(
             name: bench.Measurement(*bench.spread(each)[:3], each, None, "cpu")
             for name, each in times.items()
         }
-        return bench.Race(found, {}, reference)
+        ratios = {name: bench.ratio(found[reference], one) for name, one in found.items()}
+        return bench.Race(found, ratios, reference)
 
     def limit_s(sizes, rows, batch, place):
         told.append(("limit", len(sizes.hot_buckets), rows, batch, str(place)))

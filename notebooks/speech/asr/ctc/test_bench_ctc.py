@@ -76,7 +76,8 @@ def test_each_decoder_has_its_own_time_and_errors_and_none_without_the_check(
             for name, s in seconds.items()
             if pairs[name]() == heard[name]
         }
-        return bench.Race(results, {}, reference)
+        ratios = {name: bench.ratio(results[reference], one) for name, one in results.items()}
+        return bench.Race(results, ratios, reference)
 
     made = [SimpleNamespace(signal=text, text=text) for text in said]
     given = [] if alike else ["--utterances", "4"]
