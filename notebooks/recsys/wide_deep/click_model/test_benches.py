@@ -98,7 +98,7 @@ def test_the_peer_has_our_sizes_and_dropout_and_its_trainer_our_batch(monkeypatc
 def test_logits_are_compared_before_the_race_and_all_have_the_same_threads(
     tmp_path, monkeypatch
 ):
-    told, published = [], Sizes.published()
+    told = []
 
     def raced(contestants, repeats, warmup, reference):
         told.append(("race", repeats, reference))
@@ -124,8 +124,8 @@ def test_logits_are_compared_before_the_race_and_all_have_the_same_threads(
     monkeypatch.setenv("REBUILT_TIER", "cpu")
     bench_training.main(["--rows", "64", "--threads", "3", "--rounds", "6"])
     threads, (_, sizes, data), (_, *same, batch, place), *rest = told
-    assert threads == 3 and same[0] is sizes and same[1] is data
-    assert sizes == bench_training.comparable(published.scaled(0.1, 0.25, (256,) * 3))
+    assert threads == 3 and same[0] == sizes and same[1] is data
+    assert sizes == bench_training.comparable(Sizes.published().scaled(0.1, 0.25, (256,) * 3))
     assert {len(column) for column in data.values()} == {64}
     assert (batch, str(place)) == (4096, "cpu")
     assert rest == [("race", 6, "ours, dense gradients"), ("limit", 0, 64, 4096, "cpu")]
