@@ -64,7 +64,7 @@ def test_all_read_the_same_utterances_with_the_same_width_and_words_where_named(
 def test_each_decoder_has_its_own_time_and_errors_and_none_without_the_check(
     monkeypatch, tmp_path, alike
 ):
-    """Of five words each hears one wrong, greedily two; the peer none, where it is not alike."""
+    """Of five words each hears one wrong, greedily two; the peer none, where not alike."""
     said, wrong = ["one two three", "four five"], ["one two six", "four five"]
     heard = dict.fromkeys(OURS | PEERS, wrong) | {"ours, greedy": ["nine two six", "four five"]}
     heard |= {} if alike else {"pyctcdecode": said}
