@@ -83,7 +83,7 @@ def begun(loud_model, tmp_path_factory):
     """The last tests' server, processes and all; it starts while the first ones listen."""
     checkpoint = save_model(loud_model, tmp_path_factory.mktemp("model") / "small.safetensors")
     options = {"checkpoint": checkpoint, "max_batch": 4, "ahead_ms": 60_000, "drain_s": 0.5}
-    begun = Server(**options, deadline_ms=4000, spares=2).start()
+    begun = Server(**options, deadline_ms=3000, spares=2).start()
     yield begun
     begun.__exit__()
 
