@@ -225,11 +225,13 @@ def test_a_heap_that_is_too_small_is_left_out(raced, monkeypatch, capsys):
 
 
 def test_every_run_is_a_point_and_the_largest_log_has_paired_ratios(monkeypatch, tmp_path):
-    made, asked, clock = [], [], {"spark": (30.0, 20.0, 25.0), "polars": (3.0, 4.0, 1.0)}
+    clock = {"spark": (30.0, 20.0, 25.0), "polars": (3.0, 4.0, 1.0)}
+    made, asked, places = [], [], []
 
     def raced(raw, engines=race.ENGINES, rounds=1, threads=None, heap_mb=None, **options):
         raw = raw.name
         asked.append((raw, engines, rounds, threads, heap_mb, options["check"]))
+        places.append(options.get("own"))
         return [
             {"engine": one, "round": turn, "rows": 10 * int(raw), "cpu_s": 1.0, "stages": {}}
             | {"seconds": clock.get(one, (5.0,) * 3)[turn] * int(raw)}
@@ -248,6 +250,7 @@ def test_every_run_is_a_point_and_the_largest_log_has_paired_ratios(monkeypatch,
         ("4", ("spark",), 2, 1, heap, False) for heap in (512, 1024)
     ]
     assert made == [2, 4]
+    assert places == [{"torch": {"device": "cpu"}}] * 2 + [None] * 2
     content = json.loads((tmp_path / "wide_deep.cpu.scaling.json").read_text())
     curve = content["curves"]["over_rows_spark"]
     assert curve["rows"] == [20] * 3 + [40] * 3

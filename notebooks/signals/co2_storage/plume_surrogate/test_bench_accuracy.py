@@ -185,11 +185,13 @@ def test_the_ratio_is_taken_round_by_round_at_the_networks_error():
 def test_each_way_has_its_own_time_and_error_and_the_smaller_ratio_counts(monkeypatch, there):
     """A way's fields are its name here, which tells how long it takes and how far it is off."""
     names = [*race.WAYS, "network", "compiled"]
-    flow, places, threads, asked = [], iter(range(8)), [1], []
+    flow, places, threads, asked, judged = [], iter(range(8)), [1], [], []
     seconds = {name: float(place) for place, name in enumerate(names[::-1], 1)} | {"flow": 99.0}
 
     def raced(contestants, repeats, warmup, reference):
-        del asked[:]
+        assert warmup >= 1
+        judged.extend(asked)
+        asked.clear()
         results = {
             name: timed(*[seconds[call()]] * repeats) for name, call in contestants.items()
         }
@@ -257,10 +259,12 @@ def test_each_way_has_its_own_time_and_error_and_the_smaller_ratio_counts(monkey
         off = receipt.metrics["flow_radius_off"]
         assert (off["low"], off["high"], off["repeats"], off["interval"]) == (0, 7, 8, "range")
     assert found == pytest.approx(wanted)
-    # each is timed on the one site of middling thickness, with as many threads
+    # each is judged on all sites, and timed on the one of middling thickness, on three threads
     drawn = [storage_sites.draw(race.SEED, number, race.GRID) for number in race.SITES]
     middle = sorted(one.thickness_m for one in drawn)[4]
-    assert asked == [([middle], 3)] * (len(race.WAYS) - 1 + 2)
+    ways = len(race.WAYS) - 1
+    assert asked == [([middle], 3)] * (ways + 2)
+    assert judged == [([one.thickness_m for one in drawn], 3)] * (ways + 1)
     assert (threads, started[0][2]) == ([1, 3], 3)
     assert flow == [(one.thickness_m, 3) for one in drawn] * there + [(middle, 3)] * there
     told = receipt.metrics["speedup_equal_accuracy"]
