@@ -60,15 +60,21 @@ class Peer(torch.nn.Module):
         self.given, self.named = given, named
         self.wide, self.deeptabular = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
 
+    def forward(self, part):
+        return self.wide(part["deeptabular"][:, :1])
+
     def fit(self, **named):
         self.fitted.append((self, named))
 
 
 def test_the_peer_has_our_sizes_and_dropout_and_its_trainer_our_batch(monkeypatch):
+    made = []
     models = SimpleNamespace(
         Wide=lambda **how: how,
         TabMlp=lambda **how: how,
-        WideDeep=lambda wide, deeptabular, pred_dim: Peer(wide, deeptabular),
+        WideDeep=lambda wide, deeptabular, pred_dim: (
+            made.append(Peer(wide, deeptabular)) or made[-1]
+        ),
     )
     monkeypatch.setattr(Peer, "fitted", [])
     monkeypatch.setattr(bench_training, "peer_modules", lambda: (models, Peer))
@@ -79,6 +85,9 @@ def test_the_peer_has_our_sizes_and_dropout_and_its_trainer_our_batch(monkeypatc
     assert [name for name in pairs if name.startswith("pytorch-widedeep")] == [
         "pytorch-widedeep, model alone", "pytorch-widedeep, its Trainer",
     ]  # fmt: skip
+    before = made[0].wide.weight.clone()
+    pairs["pytorch-widedeep, model alone"]()
+    assert not torch.equal(made[0].wide.weight, before), "in our loop its model learns"
     pairs["pytorch-widedeep, its Trainer"]()
     [(trainer, given)] = Peer.fitted
     (model, kind), how = trainer.given, trainer.named

@@ -82,7 +82,10 @@ def test_each_decoder_has_its_own_time_and_errors_and_none_without_the_check(
     made = [SimpleNamespace(signal=text, text=text) for text in said]
     monkeypatch.setattr(bench_ctc.torch, "set_num_threads", threads.append)
     monkeypatch.setattr(bench_ctc.data, "fetch", lambda name: name)
-    monkeypatch.setattr(bench_ctc.digit_speech, "utterances", lambda *of, count: made)
+    drawn = []
+    monkeypatch.setattr(
+        bench_ctc.digit_speech, "utterances", lambda *of, count: drawn.append(of) or made
+    )
     monkeypatch.setattr(bench_ctc, "load_model", lambda: "model")
     monkeypatch.setattr(bench_ctc, "recognise", lambda model, signals: signals)
     monkeypatch.setattr(bench_ctc, "word_model", lambda folder: "words")
@@ -104,5 +107,15 @@ def test_each_decoder_has_its_own_time_and_errors_and_none_without_the_check(
         key = name.replace(", ", "_").replace(" ", "_")
         assert found[f"{key}_time"] == took
         assert found[f"{key}_wer"] == pytest.approx(40 if name == "ours, greedy" else 20)
+    assert drawn == [("fsdd", "test")], "recordings that no training used"
     assert threads == [1] and content["sizes"] == {"utterances": 2, "width": 32}
     assert (found["beam_speedup"], found["beam_words_speedup"]) == (5, 7)
+
+
+def test_the_words_are_those_of_sentences_that_are_not_in_the_test(monkeypatch):
+    drawn, said = [], [SimpleNamespace(text="one two")]
+    monkeypatch.setattr(
+        bench_ctc.digit_speech, "utterances", lambda *of, count: drawn.append(of) or said
+    )
+    assert bench_ctc.word_model("folder").words == {"one", "two"}
+    assert drawn == [("folder", "train", ["jackson"])]

@@ -38,8 +38,15 @@ def test_on_a_gpu_librosa_is_not_said_to_have_run_there(monkeypatch):
     pairs = dict.fromkeys(SECONDS, lambda: None)
     monkeypatch.setattr(bench_quartznet, "contestants", lambda signal_BN, where: pairs)
     kept = bench.Race(results, {}, "librosa")
-    monkeypatch.setattr(bench_quartznet.bench, "race", lambda *given, **named: kept)
+    clocks = []
+
+    def raced(*given, **named):
+        clocks.append(named["device"])
+        return kept
+
+    monkeypatch.setattr(bench_quartznet.bench, "race", raced)
     race = bench_quartznet.race_at(1, None, 6, "cuda")
+    assert clocks == ["cpu"], "the wall's clock, since librosa has no GPU"
     assert {name: one.device for name, one in race.results.items()} == {
         "ours": "cuda",
         "ours, one by one": "cuda",
