@@ -258,9 +258,9 @@ def test_a_client_that_comes_back_loses_nothing(address, loud_model):
     signal_N = sound(2.0, seed=7)
 
     async def go():
-        first = await speak(address, signal_N, speed=4, stop_after_s=0.9)
+        first = await speak(address, signal_N, speed=8, stop_after_s=0.9)
         await until(lambda: scrape(address)["asr_streams"] == 0, "the loss was not noticed")
-        return first, await speak(address, signal_N, speed=4, resume=first)
+        return first, await speak(address, signal_N, speed=8, resume=first)
 
     first, second = run(go())
     whole = " ".join([*first.finals, *second.finals])
