@@ -46,13 +46,15 @@ def test_the_title_follows_the_phrases(pairs):
 
 
 def test_other_targets_of_the_list_follow_the_title_and_never_the_pairs_own(pairs):
-    made = pt.texts(pairs, "cross-encoder", True, listed=3)
+    made, firsts = pt.texts(pairs, "cross-encoder", True, listed=3), set()
     for row in range(len(pairs)):
         tokens = [pe.tokeniser().id_to_token(one) for one in made.ids[made.uses[row, 0]]]
         *start, rest = " ".join(tokens).split(" [SEP] ", 3)
         assert start == [f"[CLS] {pairs.anchor[row]}", pairs.target[row], "cleaning"]
         others = rest.removesuffix(" [SEP]").split(" [SEP] ")
         assert len(set(others)) == 3 and set(others) <= {*WORDS} - {pairs.target[row]}
+        firsts.add(others[0])
+    assert len(firsts) > 2  # drawn: in the order of the rows one of two would be first
     assert made.ends.tolist() == pt.texts(pairs, "cross-encoder", True).ends.tolist()
     short = pt.texts(pairs[np.array([0, 7])], "cross-encoder", False, listed=3)  # lists of one
     assert [len(one) for one in short.ids] == [5, 5]
