@@ -120,8 +120,8 @@ def main(argv: list[str] | None = None) -> None:
     random, count = np.random.default_rng(0), min(o.phrases, len(held.phrases))
     phrases = random.choice(held.phrases, count, replace=False).tolist()
     made, finds = encoders(phrases, ours), {"search": partial(ps.search, encoder=ours)}
-    vector, parts = pe.encode([QUERY], ours)[0], {"encoding": lambda: pe.encode([QUERY], ours)}
-    parts["product"] = lambda: ps.nearest(vector, held.vectors, 10)
+    parts = {"encoding": partial(pe.encode, [QUERY], ours)}
+    parts["product"] = partial(ps.nearest, parts["encoding"]()[0], held.vectors, 10)
     for name, encode in made.items():
         check.close(made["ours"](), encode(), atol=1e-5, why=f"float32, the weights of {name}")
     if importlib.util.find_spec("bm25s"):

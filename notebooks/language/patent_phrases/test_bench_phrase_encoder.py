@@ -127,8 +127,11 @@ def test_what_is_timed_is_the_search_with_a_filter_and_without(told):
         ends = f"_time_{n}_threads"
         timed = {one.removesuffix(ends) for one in told.values if one.endswith(ends)}
         assert timed == set(names)
-    most = ("A63",)  # nine of fifteen targets
-    assert dict(told.calls) == {
+    most, calls = ("A63",), dict(told.calls)  # nine of fifteen targets
+    assert calls.pop("encoding").tolist() == [[0, 0, 0.1]]
+    rows, products = calls.pop("product")
+    assert rows.tolist() == [*range(10)] and products == pytest.approx(0.01)  # all are equal
+    assert calls == {
         name + how: [(race_of.QUERY, (10, given))]
         for name in ("search", "bm25s")
         for how, given in (("", ()), ("_filtered", most))

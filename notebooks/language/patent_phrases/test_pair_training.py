@@ -175,6 +175,22 @@ def test_the_rate_rises_for_a_tenth_of_the_steps_and_falls_to_zero(small, pairs,
     np.testing.assert_allclose(last, 10 * layers)
 
 
+def test_no_step_is_longer_than_its_clipped_gradient(small, pairs, monkeypatch):
+    kept, norms = [], []
+    whole = pt._optimiser
+    monkeypatch.setattr(pt, "_optimiser", lambda *asked: kept.append(whole(*asked)) or kept[0])
+    scorer, made = pt.PairScorer(small, "bi-encoder", 3), pt.texts(pairs, "bi-encoder", False)
+
+    def told(share):
+        assert {group["weight_decay"] for group in kept[0][0].param_groups} == {0.01}
+        grads = [one.grad for one in scorer.parameters() if one.grad is not None]
+        norms.append(torch.stack([one.norm() for one in grads]).norm().item())
+
+    states = pt.States(small, made, 3)
+    pt.train(scorer, states, made.uses, 100 * pairs.score, pt.Recipe(3, 2, 9), told)
+    np.testing.assert_allclose(norms, 1, rtol=1e-3)
+
+
 def test_the_same_seed_gives_the_same_losses(small, pairs):
     recipe = pt.Recipe(3, 2, 12, 1e-3, seed=5)
     runs = [pt.fine_tuned(small, pairs, "bi-encoder", False, recipe)[1] for _ in range(2)]

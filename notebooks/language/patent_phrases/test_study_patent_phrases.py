@@ -110,6 +110,7 @@ def test_the_recipe_on_a_cpu_is_the_pages(monkeypatch):
     monkeypatch.setattr(device, "gpu", lambda: None)
     job = Job("bi", study.ARMS["bi"], 7, {})
     assert study.recipe_of(job) == study.RECIPE._replace(seed=7)
+    assert study.RECIPES["gpu"] == study.RECIPES["big"] == pt.Recipe(0, 4, 32, 5e-5, 0)
     deep = job._replace(arm=study.ARMS["cross_context_deep"])
     assert study.recipe_of(deep) == study.RECIPE._replace(seed=7, frozen=0)
 
@@ -280,6 +281,15 @@ def test_a_context_is_rare_where_training_has_few_of_its_pairs():
     train = made([("lye", "C07", 0), ("salt", "C07", 0), ("tin", "F16", 0)])
     found = study.slices(test, train, np.zeros(4))
     assert found["frequent context"].tolist() == [False, False, True, True]
+
+
+def test_an_anchor_has_few_pairs_or_many_in_the_test_itself():
+    test = made([(f"t{n}", "B08", 0) for n in range(6)])
+    train = made([(f"t{n}", "B08", 0) for n in range(5)])
+    test.anchor[:], train.anchor[:] = ["a", "b", "c", "d", "d", "d"], "a"
+    found = study.slices(test, train, np.zeros(6))
+    assert found["anchor with few pairs"].tolist() == [True] * 3 + [False] * 3
+    assert found["anchor with many pairs"].tolist() == [False] * 3 + [True] * 3
 
 
 def test_agreement_counts_pairs_that_move_the_raters_way():
