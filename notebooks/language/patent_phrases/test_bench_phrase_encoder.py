@@ -13,7 +13,7 @@ import patent_pairs as pp
 import phrase_search as ps
 import pytest
 import torch
-from helpers import bench, receipts
+from helpers import bench, check, receipts
 from helpers.device import Tier
 
 LIBRARY = "sentence-transformers, batch {}".format
@@ -34,9 +34,9 @@ def measured(seconds, repeats=6):
 
 
 @pytest.fixture
-def told(monkeypatch, tmp_path):
-    """The metrics of a race over four phrases whose encoders take the seconds above, twice as
-    many on one thread."""
+def race(monkeypatch, tmp_path):
+    """A function that gives the metrics of a race over four phrases whose encoders take the
+    seconds above, twice as many on one thread."""
 
     def raced(contestants, repeats, warmup=3, reference=None):
         slow, results = 2 / torch.get_num_threads(), {}
@@ -75,10 +75,31 @@ def told(monkeypatch, tmp_path):
     monkeypatch.setattr(race_of.importlib.util, "find_spec", lambda name: True)
     monkeypatch.setattr(race_of.bench, "race", raced)
     threads = torch.get_num_threads()
-    race_of.main(["--rounds", "6", "--phrases", "4", "--threads", "2"])
-    torch.set_num_threads(threads)
-    values = {name: one["value"] for name, one in receipt.metrics.items()}
-    return SimpleNamespace(values=values, calls=calls, given=given, sizes=receipt._sizes)
+
+    def raced_over_four():
+        try:
+            race_of.main(["--rounds", "6", "--phrases", "4", "--threads", "2"])
+        finally:
+            torch.set_num_threads(threads)
+        values = {name: one["value"] for name, one in receipt.metrics.items()}
+        return SimpleNamespace(values=values, calls=calls, given=given, sizes=receipt._sizes)
+
+    return raced_over_four
+
+
+@pytest.fixture
+def told(race):
+    """What a race over four phrases gave."""
+    return race()
+
+
+@pytest.mark.parametrize("name", [LIBRARY(32), LIBRARY(512)])
+def test_a_library_that_gives_other_vectors_stops_the_race(race, monkeypatch, name):
+    made = dict.fromkeys(SECONDS, lambda: np.zeros((4, 3)))
+    other = {name: lambda: np.full((4, 3), 1e-4)}
+    monkeypatch.setattr(race_of, "encoders", lambda phrases, ours: made | other)
+    with pytest.raises(check.Failed, match=name):
+        race()
 
 
 def test_all_targets_are_searched_and_the_tests_anchors_asked(told):

@@ -129,6 +129,22 @@ def test_a_trial_draws_its_anchors(file):
     assert len(anchors) == 10 and anchors != set(sorted(set(file.anchor))[:10])
 
 
+def test_slices_are_of_the_test_by_its_shared_words_and_the_training_part(file, monkeypatch):
+    asked, whole = [], study.slices
+    monkeypatch.setattr(study, "slices", lambda *given: asked.append(given) or whole(*given))
+    found = study.parts(0, {})
+    ((test, train, words),) = asked
+    part = pp.split_by_anchor(file.anchor, 0.2, 0.1)
+    assert test.id.tolist() == file.id[part == "test"].tolist()
+    assert train.id.tolist() == file.id[part == "train"].tolist()
+    both = zip(test.anchor, test.target, strict=True)
+    assert words.tolist() == [rm.token_jaccard(*one) for one in both]
+    masks = whole(test, train, words)
+    assert {name: one.tolist() for name, one in found["test"].data[1].items()} == {
+        name: one.tolist() for name, one in masks.items()
+    }
+
+
 def test_the_recorded_parts_share_no_anchor():
     try:
         parts = study.STUDY.parts(0, study.STUDY.sizes)
