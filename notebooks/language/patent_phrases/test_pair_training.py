@@ -46,13 +46,15 @@ def test_the_title_follows_the_phrases(pairs):
 
 
 def test_other_targets_of_the_list_follow_the_title_and_never_the_pairs_own(pairs):
-    made = pt.texts(pairs, "cross-encoder", True, listed=3)
+    made, firsts = pt.texts(pairs, "cross-encoder", True, listed=3), set()
     for row in range(len(pairs)):
         tokens = [pe.tokeniser().id_to_token(one) for one in made.ids[made.uses[row, 0]]]
         *start, rest = " ".join(tokens).split(" [SEP] ", 3)
         assert start == [f"[CLS] {pairs.anchor[row]}", pairs.target[row], "cleaning"]
         others = rest.removesuffix(" [SEP]").split(" [SEP] ")
         assert len(set(others)) == 3 and set(others) <= {*WORDS} - {pairs.target[row]}
+        firsts.add(others[0])
+    assert len(firsts) > 2  # drawn: in the order of the rows one of two would be first
     assert made.ends.tolist() == pt.texts(pairs, "cross-encoder", True).ends.tolist()
     short = pt.texts(pairs[np.array([0, 7])], "cross-encoder", False, listed=3)  # lists of one
     assert [len(one) for one in short.ids] == [5, 5]
@@ -171,6 +173,22 @@ def test_the_rate_rises_for_a_tenth_of_the_steps_and_falls_to_zero(small, pairs,
     np.testing.assert_allclose(layers[:3], [5e-4, 7.5e-4, 1e-3])
     np.testing.assert_allclose(layers[3:], 1e-3 * (36 - np.arange(37)) / 36, atol=1e-12)
     np.testing.assert_allclose(last, 10 * layers)
+
+
+def test_no_step_is_longer_than_its_clipped_gradient(small, pairs, monkeypatch):
+    kept, norms = [], []
+    whole = pt._optimiser
+    monkeypatch.setattr(pt, "_optimiser", lambda *asked: kept.append(whole(*asked)) or kept[0])
+    scorer, made = pt.PairScorer(small, "bi-encoder", 3), pt.texts(pairs, "bi-encoder", False)
+
+    def told(share):
+        assert {group["weight_decay"] for group in kept[0][0].param_groups} == {0.01}
+        grads = [one.grad for one in scorer.parameters() if one.grad is not None]
+        norms.append(torch.stack([one.norm() for one in grads]).norm().item())
+
+    states = pt.States(small, made, 3)
+    pt.train(scorer, states, made.uses, 100 * pairs.score, pt.Recipe(3, 2, 9), told)
+    np.testing.assert_allclose(norms, 1, rtol=1e-3)
 
 
 def test_the_same_seed_gives_the_same_losses(small, pairs):

@@ -110,6 +110,7 @@ def test_the_recipe_on_a_cpu_is_the_pages(monkeypatch):
     monkeypatch.setattr(device, "gpu", lambda: None)
     job = Job("bi", study.ARMS["bi"], 7, {})
     assert study.recipe_of(job) == study.RECIPE._replace(seed=7)
+    assert study.RECIPES["gpu"] == study.RECIPES["big"] == pt.Recipe(0, 4, 32, 5e-5, 0)
     deep = job._replace(arm=study.ARMS["cross_context_deep"])
     assert study.recipe_of(deep) == study.RECIPE._replace(seed=7, frozen=0)
 
@@ -126,6 +127,22 @@ def test_a_trial_draws_its_anchors(file):
     found = study.parts(0, {"anchors": 10})
     anchors = {anchor for part in found.values() for anchor in part.units}
     assert len(anchors) == 10 and anchors != set(sorted(set(file.anchor))[:10])
+
+
+def test_slices_are_of_the_test_by_its_shared_words_and_the_training_part(file, monkeypatch):
+    asked, whole = [], study.slices
+    monkeypatch.setattr(study, "slices", lambda *given: asked.append(given) or whole(*given))
+    found = study.parts(0, {})
+    ((test, train, words),) = asked
+    part = pp.split_by_anchor(file.anchor, 0.2, 0.1)
+    assert test.id.tolist() == file.id[part == "test"].tolist()
+    assert train.id.tolist() == file.id[part == "train"].tolist()
+    both = zip(test.anchor, test.target, strict=True)
+    assert words.tolist() == [rm.token_jaccard(*one) for one in both]
+    masks = whole(test, train, words)
+    assert {name: one.tolist() for name, one in found["test"].data[1].items()} == {
+        name: one.tolist() for name, one in masks.items()
+    }
 
 
 def test_the_recorded_parts_share_no_anchor():
@@ -280,6 +297,15 @@ def test_a_context_is_rare_where_training_has_few_of_its_pairs():
     train = made([("lye", "C07", 0), ("salt", "C07", 0), ("tin", "F16", 0)])
     found = study.slices(test, train, np.zeros(4))
     assert found["frequent context"].tolist() == [False, False, True, True]
+
+
+def test_an_anchor_has_few_pairs_or_many_in_the_test_itself():
+    test = made([(f"t{n}", "B08", 0) for n in range(6)])
+    train = made([(f"t{n}", "B08", 0) for n in range(5)])
+    test.anchor[:], train.anchor[:] = ["a", "b", "c", "d", "d", "d"], "a"
+    found = study.slices(test, train, np.zeros(6))
+    assert found["anchor with few pairs"].tolist() == [True] * 3 + [False] * 3
+    assert found["anchor with many pairs"].tolist() == [False] * 3 + [True] * 3
 
 
 def test_agreement_counts_pairs_that_move_the_raters_way():

@@ -20,6 +20,7 @@ LENGTHS = (10, 30, dl.LONGEST)  # words: a sentence, a long one, the longest
 GAINS = {
     "cache_speedup": ("prefix again", "cached"),
     "onnx_cache_speedup": ("onnx float32", "onnx cached"),
+    "onnx_cache_over_int8": ("onnx int8", "onnx cached"),
 }
 
 

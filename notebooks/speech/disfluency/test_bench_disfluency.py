@@ -23,7 +23,7 @@ class Network:
 def race(monkeypatch):
     """A function that races over four and over eight words and gives the metrics; a way and
     whether its network is causal tell how long a call takes."""
-    said = []
+    said, threads = [], []
 
     def way(name):
         return lambda network, ids: said.append((name, network.causal)) or [torch.zeros(1)]
@@ -37,17 +37,19 @@ def race(monkeypatch):
         ratios = {name: bench.ratio(results["cached"], one) for name, one in results.items()}
         return bench.Race(results, ratios, "cached")
 
-    def onnx(network, ids, int8, threads):
+    def onnx(network, ids, int8, count):
+        threads.append(count)
         return lambda: said.append(("int8" if int8 else "float32", network.causal))
 
-    def step(network, ids, threads):
+    def step(network, ids, count):
+        threads.append(count)
         return lambda: said.append(("step", network.causal)) or [torch.zeros(1)]
 
     receipt = receipts.start("disfluency", "cpu", 1)
     monkeypatch.setattr(receipt, "write", lambda name: name)
     monkeypatch.setattr(race_of.receipts, "start", lambda *given, **named: receipt)
     monkeypatch.setattr(race_of.device, "tier", lambda name: Tier("cpu", "cpu", ""))
-    monkeypatch.setattr(race_of.torch, "set_num_threads", lambda count: None)
+    monkeypatch.setattr(race_of.torch, "set_num_threads", threads.append)
     monkeypatch.setattr(race_of.importlib.util, "find_spec", lambda name: True)
     monkeypatch.setattr(race_of, "in_onnx", onnx)
     monkeypatch.setattr(race_of, "cached_in_onnx", step)
@@ -56,8 +58,9 @@ def race(monkeypatch):
         monkeypatch.setattr(race_of, name, way(name))
     monkeypatch.setattr(race_of.bench, "race", raced)
 
-    def raced_over_both():
-        race_of.main(["--rounds", "6", "--words", "4", "8"])
+    def raced_over_both(*more):
+        race_of.main(["--rounds", "6", "--words", "4", "8", *more])
+        raced_over_both.threads = threads
         return {name: one["value"] for name, one in receipt.metrics.items()}
 
     return raced_over_both
@@ -67,6 +70,43 @@ def test_a_cache_that_takes_a_third_of_reading_again_is_three_times_as_fast(race
     told = race()
     assert told["cache_speedup_4"] == told["cache_speedup_8"] == 3
     assert told["onnx_cache_speedup_4"] == told["onnx_cache_speedup_8"] == 6
+    assert told["onnx_cache_over_int8_4"] == told["onnx_cache_over_int8_8"] == 2
+
+
+def test_all_ways_have_as_many_threads(race):
+    race()
+    assert race.threads == [1] * 7  # torch, and three sessions for each length
+    race.threads.clear()
+    race("--threads", "2")
+    assert race.threads == [2] * 7
+
+
+def test_a_session_has_the_threads_that_it_is_given(monkeypatch):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    asked = []
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *given: asked.append(given))
+    race_of.session(b"file", 3)
+    ((content, options, where),) = asked
+    assert (content, where) == (b"file", ["CPUExecutionProvider"])
+    assert options.intra_op_num_threads == 3
+
+
+def test_reading_again_reads_each_prefix_whole_and_the_cache_each_word_once(monkeypatch):
+    torch.manual_seed(0)
+    network, read = race_of.pn.PrefixNetwork(20, causal=True).eval(), []
+    ids, step = torch.randint(2, 20, (1, 11)), network.step
+    network.register_forward_pre_hook(lambda _, given: read.append(given[0].shape[1]))
+    with torch.no_grad():
+        wanted = network(ids)[0][0]  # a causal state does not see what comes later
+    read.clear()
+    check.close(torch.stack(race_of.again(network, ids)), wanted, atol=1e-5, why="float32")
+    assert read == list(range(1, 12))
+    monkeypatch.setattr(
+        network, "step", lambda one, *more: read.append(one.shape) or step(one, *more)
+    )
+    read.clear()
+    check.close(torch.stack(race_of.cached(network, ids)), wanted, atol=1e-5, why="float32")
+    assert read == [(1, 1)] * 11
 
 
 def test_each_way_has_its_own_milliseconds_a_word(race):

@@ -195,6 +195,27 @@ def test_utterances_are_drawn_anew_for_each_epoch():
     assert len(epochs) == 3 == len(set(epochs))
 
 
+def test_the_rate_falls_in_a_line_to_zero_and_long_gradients_are_cut(monkeypatch):
+    rates, norms, step = [], [], torch.optim.AdamW.step
+
+    def watched(self, *given):
+        (group,) = self.param_groups
+        rates.append(group["lr"])
+        grads = [one.grad for one in group["params"] if one.grad is not None]
+        norms.append(torch.stack([one.norm() for one in grads]).norm().item())
+        return step(self, *given)
+
+    def steep(network, batch, recipe):
+        return 1000 * pt.loss_of(network, batch, recipe)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", watched)
+    net, rows = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2), [dl.fluent(WORDS)] * 8
+    recipe = pt.Recipe("full", 3, rate=1e-4, batch=80)  # four steps an epoch
+    pt.train(net, rows, VOCABULARY, recipe, loss=steep)
+    np.testing.assert_allclose(rates, 1e-4 * (12 - np.arange(12)) / 12)
+    np.testing.assert_allclose(norms, 1, rtol=1e-3)
+
+
 def test_seeds_repeat_a_training():
     found = []
     for _ in range(2):
@@ -318,6 +339,8 @@ def test_the_floor_finds_fillers_and_repeats_over_fillers():
     said = ["i", "want", "uh", "i", "want", "the", "the", "no", "sorry", "red", "one"]
     assert ws.filler_floor(said) == [1, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0]
     assert ws.floor_predictions(["uh", "uh"]) == [[1], [1, 1]]
+    for size, found in ((3, 3), (4, 4), (5, 0)):
+        assert sum(ws.filler_floor([*"abcde"[:size], "um", *"abcde"[:size]])) == found + 1
 
 
 def test_the_nearest_question_shares_rare_words_and_none_is_near_unknown_ones():

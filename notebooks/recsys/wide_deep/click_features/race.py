@@ -169,7 +169,8 @@ def watch(child, deadline):
                 held += held_bytes(process)
                 spent[pid] = sum(process.cpu_times()[:2])
         peak = max(peak, held)
-        time.sleep(max(LOOK_S, 40 * (time.perf_counter() - began)))  # at most 2 % of a core
+        with contextlib.suppress(subprocess.TimeoutExpired):  # looks take at most 2 % of a core
+            child.wait(max(LOOK_S, 40 * (time.perf_counter() - began)))
     for process in seen.values():
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()

@@ -66,6 +66,14 @@ def test_a_late_run_is_ended_with_all_its_children():
     assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in below)
 
 
+def test_the_end_of_a_run_is_seen_at_once_though_its_memory_takes_long_to_sum(monkeypatch):
+    """Else Spark, whose processes are large, waits for its clock longer than the others do."""
+    monkeypatch.setattr(race, "held_bytes", lambda process: time.sleep(0.25) or 1)
+    began = time.perf_counter()
+    assert race.watch(child("import time; time.sleep(0.3)"), began + 60)[2] is False
+    assert time.perf_counter() - began < 40 * 0.25
+
+
 def test_an_engine_that_fails_is_quoted(raced, tmp_path):
     raw = shutil.copytree(raced[0], tmp_path / "raw")
     (raw / "events.csv").unlink()
@@ -217,11 +225,13 @@ def test_a_heap_that_is_too_small_is_left_out(raced, monkeypatch, capsys):
 
 
 def test_every_run_is_a_point_and_the_largest_log_has_paired_ratios(monkeypatch, tmp_path):
-    made, asked, clock = [], [], {"spark": (30.0, 20.0, 25.0), "polars": (3.0, 4.0, 1.0)}
+    clock = {"spark": (30.0, 20.0, 25.0), "polars": (3.0, 4.0, 1.0)}
+    made, asked, places = [], [], []
 
     def raced(raw, engines=race.ENGINES, rounds=1, threads=None, heap_mb=None, **options):
         raw = raw.name
         asked.append((raw, engines, rounds, threads, heap_mb, options["check"]))
+        places.append(options.get("own"))
         return [
             {"engine": one, "round": turn, "rows": 10 * int(raw), "cpu_s": 1.0, "stages": {}}
             | {"seconds": clock.get(one, (5.0,) * 3)[turn] * int(raw)}
@@ -240,6 +250,7 @@ def test_every_run_is_a_point_and_the_largest_log_has_paired_ratios(monkeypatch,
         ("4", ("spark",), 2, 1, heap, False) for heap in (512, 1024)
     ]
     assert made == [2, 4]
+    assert places == [{"torch": {"device": "cpu"}}] * 2 + [None] * 2
     content = json.loads((tmp_path / "wide_deep.cpu.scaling.json").read_text())
     curve = content["curves"]["over_rows_spark"]
     assert curve["rows"] == [20] * 3 + [40] * 3

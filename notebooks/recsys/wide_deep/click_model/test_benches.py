@@ -1,9 +1,11 @@
 """The benches of the model: equality before time, every contestant, the bound on a pass."""
 
 import ast
+import inspect
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import click_features
 import outbrain
@@ -46,6 +48,100 @@ def test_a_peer_is_held_against_us_before_the_clock_starts(monkeypatch):
     monkeypatch.setattr(bench_training.torch, "compile", lambda model: model)
     for epoch in bench_training.training(sizes, data, 32).values():
         epoch()
+
+
+class Peer(torch.nn.Module):
+    """In the place of pytorch-widedeep's model and of its trainer, which notes what it gets."""
+
+    fitted = []
+
+    def __init__(self, *given, **named):
+        super().__init__()
+        self.given, self.named = given, named
+        self.wide, self.deeptabular = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+
+    def forward(self, part):
+        return self.wide(part["deeptabular"][:, :1])
+
+    def fit(self, **named):
+        self.fitted.append((self, named))
+
+
+def test_the_peer_has_our_sizes_and_dropout_and_its_trainer_our_batch(monkeypatch):
+    made = []
+    models = SimpleNamespace(
+        Wide=lambda **how: how,
+        TabMlp=lambda **how: how,
+        WideDeep=lambda wide, deeptabular, pred_dim: (
+            made.append(Peer(wide, deeptabular)) or made[-1]
+        ),
+    )
+    monkeypatch.setattr(Peer, "fitted", [])
+    monkeypatch.setattr(bench_training, "peer_modules", lambda: (models, Peer))
+    monkeypatch.setattr(bench_training.shutil, "which", lambda name: None)
+    sizes = bench_training.comparable(SIZES)
+    data = bench_training.draw(sizes, 64)
+    pairs = bench_training.training(sizes, data, 32)
+    assert [name for name in pairs if name.startswith("pytorch-widedeep")] == [
+        "pytorch-widedeep, model alone", "pytorch-widedeep, its Trainer",
+    ]  # fmt: skip
+    before = made[0].wide.weight.clone()
+    pairs["pytorch-widedeep, model alone"]()
+    assert not torch.equal(made[0].wide.weight, before), "in our loop its model learns"
+    pairs["pytorch-widedeep, its Trainer"]()
+    [(trainer, given)] = Peer.fitted
+    (model, kind), how = trainer.given, trainer.named
+    wide, deep = model.given
+    assert wide["input_dim"] == 46 and deep["mlp_hidden_dims"] == [16]
+    assert [one[1:] for one in deep["cat_embed_input"]] == [(40, 4), (6, 2)]
+    assert len(deep["continuous_cols"]) == 3
+    ours = inspect.signature(bench_training.WideDeep).parameters["dropout"].default
+    assert deep["mlp_dropout"] == ours > 0
+    assert (kind, how["device"], given["batch_size"]) == ("binary", "cpu", 32)
+    assert len(given["target"]) == len(given["X_wide"]) == len(given["X_tab"]) == 64
+    for part in (model.wide, model.deeptabular):
+        name = "wide" if part is model.wide else "deeptabular"
+        assert how["optimizers"][name].param_groups[0]["params"] == list(part.parameters())
+
+
+def test_logits_are_compared_before_the_race_and_all_have_the_same_threads(
+    tmp_path, monkeypatch
+):
+    told = []
+
+    def raced(contestants, repeats, warmup, reference):
+        told.append(("race", repeats, reference))
+        times = {"ours, dense gradients": (2.0,) * 6, "pytorch-widedeep": (3.0,) * 6}
+        found = {
+            name: bench.Measurement(*bench.spread(each)[:3], each, None, "cpu")
+            for name, each in times.items()
+        }
+        ratios = {name: bench.ratio(found[reference], one) for name, one in found.items()}
+        return bench.Race(found, ratios, reference)
+
+    def limit_s(sizes, rows, batch, place):
+        told.append(("limit", len(sizes.hot_buckets), rows, batch, str(place)))
+        return 1.0
+
+    monkeypatch.setattr(bench_training.torch, "set_num_threads", lambda n: told.append(n))
+    monkeypatch.setattr(bench_training, "peer_modules", lambda: "installed")
+    monkeypatch.setattr(bench_training, "check", lambda *of: told.append(("check", *of)))
+    monkeypatch.setattr(bench_training, "training", lambda *of: told.append(("made", *of)))
+    monkeypatch.setattr(bench_training, "limit_s", limit_s)
+    monkeypatch.setattr(bench_training.bench, "race", raced)
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    monkeypatch.setenv("REBUILT_TIER", "cpu")
+    bench_training.main(["--rows", "64", "--threads", "3", "--rounds", "6"])
+    threads, (_, sizes, data), (_, *same, batch, place), *rest = told
+    assert threads == 3 and same[0] == sizes and same[1] is data
+    assert sizes == bench_training.comparable(Sizes.published().scaled(0.1, 0.25, (256,) * 3))
+    assert {len(column) for column in data.values()} == {64}
+    assert (batch, str(place)) == (4096, "cpu")
+    assert rest == [("race", 6, "ours, dense gradients"), ("limit", 0, 64, 4096, "cpu")]
+    content = json.loads((tmp_path / "wide_deep.cpu.training.json").read_text())
+    assert content["threads"] == 3 and content["sizes"] == {"rows": 64, "batch": 4096}
+    rate = content["metrics"]["train_rate_ours_dense_gradients"]
+    assert (rate["value"], rate["unit"]) == (32, "samples/s")
 
 
 def test_a_pass_does_at_least_its_products():

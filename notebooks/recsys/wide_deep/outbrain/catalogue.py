@@ -91,13 +91,13 @@ class Catalogue:
     place_shares: np.ndarray
 
 
-def heaps(displays, at_real, real=REAL_DISPLAYS, power=0.7):
+def heaps(displays, at_real, power=0.7):
     """How many different things so many displays show: `at_real` at the real log's size.
 
     >>> heaps(60_000, 478_950), heaps(16_874_593, 478_950)
     (9266, 478950)
     """
-    return max(2, round(at_real * (displays / real) ** power))
+    return max(2, round(at_real * (displays / REAL_DISPLAYS) ** power))
 
 
 def catalogue(displays, seed=0, effects=None):

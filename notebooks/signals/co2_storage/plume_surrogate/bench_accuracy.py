@@ -107,7 +107,7 @@ def equal(results, errors, wanted):
     fast, slow, share = between(wanted, errors, seconds)
     times = zip(*(results[way].times_s for way in (fast, slow, "compiled")), strict=True)
     ratios = (one ** (1 - share) * two**share / own for one, two, own in times)
-    inside = min(errors.values()) <= wanted <= max(errors.values())
+    inside = errors[slow] <= wanted <= errors[fast]
     told = f"{fast} to {slow}" if inside else "the simulator's curve ends before"
     return bench.Ratio(*bench.spread(ratios)), told
 

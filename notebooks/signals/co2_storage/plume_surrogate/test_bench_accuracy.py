@@ -90,6 +90,40 @@ def test_a_wider_rings_field_is_seen_by_all_rings_that_it_covers(way):
     assert torch.equal(found, field[..., None].expand_as(found))
 
 
+def test_a_way_is_simulated_on_its_own_grid_in_its_own_steps(monkeypatch, case):
+    asked = []
+
+    def simulate(site, grid, step_fraction):
+        asked.append((site, grid, step_fraction))
+        fields = (torch.full((12, *grid.shape), value) for value in (step_fraction, 7.0))
+        return (*(field.double() for field in fields), "not asked for")
+
+    monkeypatch.setattr(race, "simulate", simulate)
+    for way, (grid, step) in race.WAYS.items():
+        gas, pressure = race.simulated([case], way)
+        (site, *given) = asked.pop()
+        assert given == [grid, step] and not asked
+        wanted = race.regridded(case, grid).porosity_ZR
+        np.testing.assert_array_equal(site.porosity_ZR, wanted)
+        assert gas.shape == pressure.shape == (1, 12, *race.GRID.shape)
+        torch.testing.assert_close(gas, torch.full_like(gas, step))
+        torch.testing.assert_close(pressure, torch.full_like(gas, 7.0))
+
+
+def test_the_truth_is_the_finest_way_and_is_made_once(monkeypatch, tmp_path):
+    made = []
+
+    def simulated(cases, way):
+        made.append((cases, way))
+        return torch.zeros(1, 12, *race.GRID.shape), torch.ones(1, 12, *race.GRID.shape)
+
+    monkeypatch.setattr(race, "BUILD", tmp_path)
+    monkeypatch.setattr(race, "simulated", simulated)
+    for gas, pressure in (race.truth("cases"), race.truth("cases")):
+        assert not gas.any() and pressure.all()
+    assert made == [("cases", "fine")]
+
+
 def test_gas_that_would_have_to_move_is_counted_once():
     """All gas in a ring too far out: as much is missing here as there is too much there."""
     sites = storage_sites.to_arrays([storage_sites.draw(1, 500, race.GRID)], race.GRID)
@@ -143,18 +177,21 @@ def test_the_ratio_is_taken_round_by_round_at_the_networks_error():
     assert told == "middle to slow" and isinstance(ratio, bench.Ratio)
     # √(2 · 8) = 4 s in the first round, 8 and 12 in the others
     assert (ratio.low, ratio.median, ratio.high) == pytest.approx((200, 400, 400))
-    for wanted in (0.9, 17.0):
-        assert race.equal(results, ERRORS, wanted)[1] == "the simulator's curve ends before"
+    for errors, wanted in ((ERRORS, 0.9), (ERRORS, 17.0), (ERRORS | {"useless": 20.0}, 17.0)):
+        assert race.equal(results, errors, wanted)[1] == "the simulator's curve ends before"
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_each_way_has_its_own_time_and_error_and_the_smaller_ratio_counts(monkeypatch, there):
     """A way's fields are its name here, which tells how long it takes and how far it is off."""
     names = [*race.WAYS, "network", "compiled"]
-    flow, places = [], iter(range(8))
+    flow, places, threads, asked, judged = [], iter(range(8)), [1], [], []
     seconds = {name: float(place) for place, name in enumerate(names[::-1], 1)} | {"flow": 99.0}
 
     def raced(contestants, repeats, warmup, reference):
+        assert warmup >= 1
+        judged.extend(asked)
+        asked.clear()
         results = {
             name: timed(*[seconds[call()]] * repeats) for name, call in contestants.items()
         }
@@ -162,7 +199,18 @@ def test_each_way_has_its_own_time_and_error_and_the_smaller_ratio_counts(monkey
         return bench.Race(results, ratios, reference)
 
     def network(name):
-        return SimpleNamespace(predict=lambda sites: name)
+        """It notes the thickness of each site that it is asked about, and its threads."""
+        began, tell = threads[-1], asked.append
+
+        def predict(sites):
+            tell((sites["thickness"].tolist(), began))
+            return name
+
+        return SimpleNamespace(predict=predict)
+
+    def simulated(cases, way):
+        asked.append(([case.thickness_m for case in cases], threads[-1]))
+        return way
 
     def off(found, wanted, sites):
         """The network's plume is as far off as `steps_3`, its pressure as `rings_8`."""
@@ -182,22 +230,22 @@ def test_each_way_has_its_own_time_and_error_and_the_smaller_ratio_counts(monkey
         assert (ours, peer, flow[-1][0]) == ("si", "flow", case.thickness_m)
         return {"radius_off": next(places), "held": 98.0}
 
-    receipt = receipts.start("co2_storage", "cpu", 1)
+    receipt, started = receipts.start("co2_storage", "cpu", 3), []
     monkeypatch.setattr(race, "simulate", lambda case, grid: "simulator")
     monkeypatch.setattr(race.opm_flow, "installed", lambda: there)
     monkeypatch.setattr(race.opm_flow, "simulate_in_flow", simulated_in_flow)
     monkeypatch.setattr(race.opm_flow, "apart", apart)
     monkeypatch.setattr(receipt, "write", lambda name: name)
-    monkeypatch.setattr(race.receipts, "start", lambda *given: receipt)
+    monkeypatch.setattr(race.receipts, "start", lambda *given: started.append(given) or receipt)
     monkeypatch.setattr(race.device, "tier", lambda: Tier("cpu", "cpu", ""))
-    monkeypatch.setattr(race.torch, "set_num_threads", lambda count: None)
-    monkeypatch.setattr(race, "simulated", lambda cases, way: way)
+    monkeypatch.setattr(race.torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(race, "simulated", simulated)
     monkeypatch.setattr(race, "truth", lambda cases: "fine")
     monkeypatch.setattr(race, "load_shipped", lambda grid: [network("network")])
     monkeypatch.setattr(race, "Compiled", lambda member, sites: network("compiled"))
     monkeypatch.setattr(race, "accuracy", off)
     monkeypatch.setattr(race.bench, "race", raced)
-    race.main(["--rounds", "6", "--threads", "1"])
+    race.main(["--rounds", "6", "--threads", "3"])
     found = {name: one["value"] for name, one in receipt.metrics.items()}
     wanted = {f"{name}_s": seconds[name] for name in names[1:]}
     for field, way in (("plume", "steps_3"), ("pressure", "rings_8")):
@@ -211,9 +259,14 @@ def test_each_way_has_its_own_time_and_error_and_the_smaller_ratio_counts(monkey
         off = receipt.metrics["flow_radius_off"]
         assert (off["low"], off["high"], off["repeats"], off["interval"]) == (0, 7, 8, "range")
     assert found == pytest.approx(wanted)
-    # eight sites, and the one of the clock, which is of middling thickness
-    assert len(flow) == 9 * there and {threads for _, threads in flow} <= {1}
-    assert not there or flow[-1][0] == sorted(thickness for thickness, _ in flow[:8])[4]
+    # each is judged on all sites, and timed on the one of middling thickness, on three threads
+    drawn = [storage_sites.draw(race.SEED, number, race.GRID) for number in race.SITES]
+    middle = sorted(one.thickness_m for one in drawn)[4]
+    ways = len(race.WAYS) - 1
+    assert asked == [([middle], 3)] * (ways + 2)
+    assert judged == [([one.thickness_m for one in drawn], 3)] * (ways + 1)
+    assert (threads, started[0][2]) == ([1, 3], 3)
+    assert flow == [(one.thickness_m, 3) for one in drawn] * there + [(middle, 3)] * there
     told = receipt.metrics["speedup_equal_accuracy"]
     assert (told["unit"], told["interval"], told["repeats"]) == ("×", "95 %", 6)
     assert "rings_8" in told["note"]

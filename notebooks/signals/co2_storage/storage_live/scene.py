@@ -32,13 +32,13 @@ DEPTH_STEP_M, DEEPEST_M = 10.0, 4000.0
 Knob = namedtuple("Knob", "name label group min max step value unit scale", defaults=("",))
 
 
-def knobs(grid, ranges=TRAINING):
+def knobs(grid):
     """The six `Knob`s, within what a network has seen in training on `grid`."""
     # a step rounded up would leave the last row out of a slider's reach; `Scene` rounds to rows
     row, thickest = math.floor(grid.row_m * 1e4) / 1e4, grid.rows * grid.row_m
-    thinnest = math.ceil(ranges.thickness_m[0] / grid.row_m - 1e-9) * grid.row_m
+    thinnest = math.ceil(TRAINING.thickness_m[0] / grid.row_m - 1e-9) * grid.row_m
     usual = thinnest + (round(0.75 * grid.rows) - round(thinnest / row)) * row
-    depth, rate, mean = ranges.depth_m, ranges.rate_mt, ranges.log10_mean_md
+    depth, rate, mean = TRAINING.depth_m, TRAINING.rate_mt, TRAINING.log10_mean_md
     return (
         Knob("depth", "Depth of the aquifer’s top", "Site", *depth, 50, 1500, "m"),
         Knob("thickness", "Thickness", "Site", thinnest, thickest, row, usual, "m"),

@@ -61,7 +61,7 @@ class CrowdServer:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         options = {"loop": "asyncio", "http": "h11", "ws": "none", "lifespan": "off"}
-        options |= {"log_level": "critical", "timeout_graceful_shutdown": 2}
+        options |= {"log_level": "critical", "timeout_graceful_shutdown": 1}
         self._server = uvicorn.Server(uvicorn.Config(make_app(self), **options))
         self._thread = threading.Thread(
             None, self._server.run, args=([self._socket],), daemon=True

@@ -18,10 +18,17 @@ PACKED = bytes(range(256)) * 2000
 CHUNK = 2**16  # what the sandbox sends at a time
 
 
-@pytest.fixture
-def server():
+@pytest.fixture(scope="module")
+def running():
     with CrowdServer(PACKED) as running:
         yield running
+
+
+@pytest.fixture
+def server(running):
+    """The one that runs, as new: another account, no token, no fault, nothing logged."""
+    running.__init__(PACKED)
+    return running
 
 
 @contextlib.contextmanager

@@ -17,10 +17,17 @@ from .sandbox import CrowdServer
 PACKED = bytes(range(256)) * 1000
 
 
-@pytest.fixture
-def server():
+@pytest.fixture(scope="module")
+def running():
     with CrowdServer(PACKED) as running:
         yield running
+
+
+@pytest.fixture
+def server(running):
+    """The one that runs, as new: another account, no token, no fault, nothing logged."""
+    running.__init__(PACKED)
+    return running
 
 
 def token_form(server, **changed):

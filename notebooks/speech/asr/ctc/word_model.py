@@ -30,7 +30,7 @@ class WordNGram:
         if order < 1:
             raise ValueError(f"order={order}: an n-gram has at least one word")
         self.order, self.unknown_score = order, unknown_score
-        self.counts, self.followers = defaultdict(Counter), {}
+        self.counts = defaultdict(Counter)
         for sentence in sentences:
             words = [START] * (order > 1) + sentence.split() + [END]
             for at in range(order > 1, len(words)):

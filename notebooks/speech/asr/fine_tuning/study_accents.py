@@ -6,8 +6,8 @@ and voices that training never heard, seed by seed.
 Each training goes on from the shipped base for one epoch and is read on the voices in training:
 by recordings that no training used (`accented`) and by some that training rows share
 (`shared`); on the two voices that the base knows (`source`); and on each accented speaker, by
-the training that had that voice (`seen`) and by one that lacked it (`unseen`). Seeds draw
-batches, cutouts and dither; the recordings are the same for all."""
+the training that had that voice (`seen`) and by one of as many rows that lacked it (`unseen`).
+Seeds draw batches, cutouts and dither; the recordings are the same for all."""
 
 from dataclasses import replace
 
@@ -38,16 +38,16 @@ def parts(seed, sizes):
         units |= {f"speaker {one.speaker}" for one in made} if voices else set()
         return Part(([one.signal for one in made], [one.text for one in made]), units)
 
-    rows = sizes["rows"] // len(ACCENTED)
-    found = {
-        "voices": spoken("train", ACCENTED, rows, 7, voices=False),  # it may know them
+    rows = sizes["rows"]
+    found = {  # of other recordings, a test may have the voices of `voices`
+        "voices": spoken("train", ACCENTED, rows // len(ACCENTED), 7, voices=False),
         "accented": spoken("test", ACCENTED, fresh, 8),
         "source": spoken("test", SOURCE, fresh, 8),
         "shared": spoken("train", ACCENTED, fresh, 17),
     }
     for name in ACCENTED:
         others = [other for other in ACCENTED if other != name]
-        found[f"without_{name}"] = spoken("train", others, rows, 7)
+        found[f"without_{name}"] = spoken("train", others, rows // len(others), 7)
         found[name] = spoken("test", name, fresh, 9)
     return found
 
@@ -114,7 +114,7 @@ STUDY = Study(
     arms=ARMS,
     seeds=range(5),
     sizes={"rows": 300, "fresh": 60},
-    trial={"rows": 16, "fresh": 2},
+    trial={"rows": 12, "fresh": 2},
     metrics={"wer": Metric("%", 100)},
     parts=parts,
     begin=lambda word, job: load_model(),

@@ -67,12 +67,12 @@ def test_two_processes_equal_one(tmp_path, monkeypatch):
         cwd=home,
         env=os.environ | as_torchrun_does(1, port),
     )
+    losses = train(base, *read_sounds(entries), Recipe(**plain))  # while the other starts
     for name, value in as_torchrun_does(0, port).items():
         monkeypatch.setenv(name, value)
     sharded.main(options)  # this process is the first
     assert other.wait(120) == 0
     two = load_model(tmp_path / "two")
-    losses = train(base, *read_sounds(entries), Recipe(**plain))
     assert two.notes["processes"] == 2 and two.notes["losses"] == pytest.approx(
         losses, rel=1e-5
     )

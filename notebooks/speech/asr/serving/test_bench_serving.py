@@ -135,6 +135,38 @@ def test_chunks_are_swept_by_what_a_stream_takes_and_costs(monkeypatch):
     }
 
 
+def test_a_variant_is_served_to_eight_streams_in_batches_of_four(monkeypatch):
+    kept, asked = {}, []
+
+    def served(folder, seconds, count, **options):
+        asked.append((folder, seconds, count, options))
+        return {"cores_per_stream": 0.25, "front_per_stream": 0.125}
+
+    receipt = SimpleNamespace(record=lambda name, value, unit: kept.update({name: value}))
+    monkeypatch.setattr(bench_serving, "served", served)
+    bench_serving.variant_served("int8", receipt, "folder", 3)
+    assert asked == [("folder", 3, 8, {"variant": "int8", "max_batch": 4, "spares": 0})]
+    assert kept == {"served_int8_streams_per_core": 4}
+
+
+def test_every_variant_computes_the_same_windows_and_one_by_one_is_plain(monkeypatch):
+    seen = []
+
+    def variant(model, name):
+        def network(part_BFT):
+            seen.append((name, part_BFT))
+            return (part_BFT,)
+
+        return network
+
+    monkeypatch.setattr(bench_serving, "variant", variant)
+    found = bench_serving.contestants(variant(None, "plain alone"), 8, ["folded", "int8"])
+    whole = {name: call() for name, call in found.items()}
+    assert [name for name, _ in seen] == ["plain alone"] * 8 + ["folded", "int8"]
+    assert [len(part) for _, part in seen] == [1] * 8 + [8, 8]
+    assert all(torch.equal(one, whole["folded"]) for one in whole.values())
+
+
 SECONDS = {"one by one": 12.0, "plain": 6.0, "folded": 4.0, "linear": 3.0, "int8": 2.0}
 SECONDS |= {"compiled": 1.0}
 

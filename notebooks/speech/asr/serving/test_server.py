@@ -78,6 +78,16 @@ def serving(model, limits=LIMITS, infer=None, tls=(), **more):
     assert not kept.found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def begun(loud_model, tmp_path_factory):
+    """The last tests' server, processes and all; it starts while the first ones listen."""
+    checkpoint = save_model(loud_model, tmp_path_factory.mktemp("model") / "small.safetensors")
+    options = {"checkpoint": checkpoint, "max_batch": 4, "ahead_ms": 60_000, "drain_s": 0.5}
+    begun = Server(**options, deadline_ms=3000, spares=2).start()
+    yield begun
+    begun.__exit__()
+
+
 @pytest.fixture(scope="module")
 def address(loud_model):
     with serving(loud_model) as (address, _):
@@ -130,10 +140,10 @@ def test_streams_side_by_side_are_heard_as_if_alone(address, loud_model):
 
 
 def test_every_chunk_is_answered_with_its_times(address):
-    (heard,) = run(load(address, [sound(1.2)], spread_s=0))
-    assert len(heard.responses_ms) == 1200 // 60 and min(heard.batches) >= 1
+    (heard,) = run(load(address, [sound(0.6)], spread_s=0))
+    assert len(heard.responses_ms) == 600 // 60 and min(heard.batches) >= 1
     rest = [felt - said for felt, said in zip(heard.felt_ms, heard.responses_ms, strict=True)]
-    assert rest == pytest.approx([240] * 17 + [180, 120, 60]) and min(heard.queue_ms) >= 0
+    assert rest == pytest.approx([240] * 7 + [180, 120, 60]) and min(heard.queue_ms) >= 0
     assert max(heard.batches[-3:]) > 1, "the last ones go together"
 
 
@@ -224,7 +234,7 @@ def test_a_client_that_leaves_before_its_first_message_is_no_garbage(address):
 
 
 def test_a_client_that_stops_gets_its_text_after_a_while(loud_model):
-    with serving(loud_model, SessionLimits(ahead_ms=60_000, idle_s=1.0)) as (address, _):
+    with serving(loud_model, SessionLimits(ahead_ms=60_000, idle_s=0.6)) as (address, _):
         began = time.monotonic()
         answers, _ = talk(address, START, as_pcm16(sound(0.5)))
         took = time.monotonic() - began
@@ -235,11 +245,11 @@ def test_a_client_that_stops_gets_its_text_after_a_while(loud_model):
 
 
 def test_a_client_ten_times_too_fast_is_slowed_and_told_and_loses_nothing(loud_model):
-    signal_N = sound(1.5)
-    with serving(loud_model, SessionLimits(ahead_ms=400)) as (address, _):
+    signal_N = sound(0.9)
+    with serving(loud_model, SessionLimits(ahead_ms=200)) as (address, _):
         began = time.monotonic()
         heard = run(speak(address, signal_N, speed=10))
-    assert time.monotonic() - began > 1.0, "1.5 s of sound, of which 0.4 may run ahead"
+    assert time.monotonic() - began > 0.65, "0.9 s of sound, of which 0.2 may run ahead"
     assert [notice["type"] for notice in heard.notices] == ["throttled"]
     assert heard.text == transcribe(loud_model, [signal_N])[0] and heard.done == "end"
 
@@ -248,9 +258,9 @@ def test_a_client_that_comes_back_loses_nothing(address, loud_model):
     signal_N = sound(2.0, seed=7)
 
     async def go():
-        first = await speak(address, signal_N, speed=4, stop_after_s=0.9)
+        first = await speak(address, signal_N, speed=8, stop_after_s=0.9)
         await until(lambda: scrape(address)["asr_streams"] == 0, "the loss was not noticed")
-        return first, await speak(address, signal_N, speed=4, resume=first)
+        return first, await speak(address, signal_N, speed=8, resume=first)
 
     first, second = run(go())
     whole = " ".join([*first.finals, *second.finals])
@@ -321,18 +331,15 @@ def test_a_server_that_cannot_start_says_why():
 
 
 @pytest.fixture(scope="module")
-def processes(loud_model, tmp_path_factory):
-    checkpoint = save_model(loud_model, tmp_path_factory.mktemp("model") / "small.safetensors")
-    options = {"checkpoint": checkpoint, "max_batch": 4, "ahead_ms": 60_000, "drain_s": 0.5}
-    with Server(**options, deadline_ms=4000) as processes:
-        yield processes
+def processes(begun):
+    return begun.wait_ready()
 
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_killed_or_stopped_worker_costs_no_stream_a_letter(processes, loud_model, by):
-    signals = [sound(1.5, seed) for seed in range(4)]
+    signals = [sound(1.2, seed) for seed in range(4)]
     address = processes.address
-    run(until(lambda: scrape(address)["asr_workers_ready"] == 2, "no spare is ready"))
+    run(until(lambda: scrape(address)["asr_workers_ready"] >= 2, "no spare is ready"))
     before = scrape(processes.address)
 
     def answered():
