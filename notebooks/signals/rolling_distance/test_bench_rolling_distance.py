@@ -93,9 +93,12 @@ for kept in (False, True):
     for name in ("ours_float64", "whole_float64"):
         call = racing[race_of.LABELS[name]]
         call(), call()
-        before = faults()
-        call()
-        print(faults() - before)
+        found = []
+        for _ in range(3):  # the least: beside other work the system may take pages away once
+            before = faults()
+            call()
+            found.append(faults() - before)
+        print(min(found))
 """
 
 
