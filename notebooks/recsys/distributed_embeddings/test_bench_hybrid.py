@@ -232,3 +232,30 @@ def test_every_contestant_ends_three_steps_where_one_process_does(after_three):
     assert len(after_three) == 4
     for name, (losses, weights) in after_three.items():
         assert losses < 1e-3 and weights < 0.02, name
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(1, 2), (4, 4), (64, 8)])
+def test_both_sizes_are_raced_on_two_to_eight_processes(monkeypatch, cores, processes):
+    asked = []
+    monkeypatch.setattr(race_of.device, "cores", lambda: cores)
+    kept = lambda factor, args: asked.append((factor, args.threads, args.batch))  # noqa: E731
+    monkeypatch.setattr(race_of, "race_at", kept)
+    race_of.main([])
+    assert asked == [(2_000, processes, 4096), (20_000, processes, 4096)]
+
+
+@pytest.mark.parametrize(("factor", "other"), [(2_000, ""), (20_000, "_20000")])
+def test_each_size_has_a_receipt_of_its_own(monkeypatch, factor, other):
+    receipt, named = receipts.start("distributed_embeddings", "cpu", 2), []
+    monkeypatch.setattr(receipt, "write", lambda name: named.append(name))
+    monkeypatch.setattr(race_of.receipts, "start", lambda *given: receipt)
+    monkeypatch.setattr(receipt, "sizes", lambda **sizes: named.append(sizes))
+    monkeypatch.setattr(race_of.torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(race_of, "Crew", Idle)
+    monkeypatch.setattr(race_of, "check", lambda crew, alone, names: {})
+    monkeypatch.setattr(race_of.bench, "race", raced)
+    race_of.race_at(factor, SimpleNamespace(rounds=6, threads=2, batch=100))
+    rows = sum(shrunk_rows(DLRM_TERABYTE, factor))
+    sizes = {"processes": 2, "batch": 100, "all_rows": rows, "width": race_of.SMALL.width}
+    assert named == [sizes, f"hybrid{other}"]
+    assert receipt.metrics[f"race{other}_one_process_one_thread_ratio"]["value"] == 0.2

@@ -1,6 +1,7 @@
 """The race at a small size: checked answers, each request timed once, what the receipt says."""
 
 import contextlib
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -221,7 +222,7 @@ def test_rocksdb_alone_answers_from_rocksdb(field, monkeypatch):
 
 @pytest.fixture
 def raced(monkeypatch, tmp_path):
-    """What a race of three rounds at two threads did, in order, and what its field was."""
+    """(what a race of three rounds at two threads did, in order; its receipt)."""
     done, field = (
         [],
         SimpleNamespace(
@@ -245,12 +246,13 @@ def raced(monkeypatch, tmp_path):
     monkeypatch.setattr(bench_lookup, "parts_ms", lambda own: done.append("parts") or {})
     monkeypatch.setattr(bench_lookup.torch, "set_num_threads", done.append)
     bench_lookup.main(["--rounds", "3", "--rows", "50", "--threads", "2"])
-    return done
+    (written,) = tmp_path.iterdir()
+    return done, json.loads(written.read_text())
 
 
 def test_parts_are_one_thread_s_after_both_races_of_requests_enough_for_all(raced):
     races = [((3, 1), 1), ((3, 2), 2)]
-    assert raced == [(50, 2 * (3 + 2) + 1), "agreed", *races, 1, "parts", 2]
+    assert raced[0] == [(50, 2 * (3 + 2) + 1), "agreed", *races, 1, "parts", 2]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -263,3 +265,9 @@ def test_a_race_has_the_threads_that_it_is_named_for(field, monkeypatch, threads
     monkeypatch.setattr(field, "turn", {})
     bench_lookup.race(field, 1, threads)
     assert told == [threads, "race"]
+
+
+def test_the_receipt_names_the_most_threads_and_the_sizes(raced):
+    assert raced[1]["threads"] == 2
+    sizes = {"rows": 50, "width": 4, "keys": 9, "call": 16, "budget_mb": 1, "slots": 5}
+    assert raced[1]["sizes"] == sizes
