@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import json
 import sys
 from types import SimpleNamespace
 
@@ -142,7 +143,8 @@ def bound(monkeypatch, tmp_path):
     def measured(address, world, table, truth, rounds):
         made.table, made.truth, made.rounds = table, truth, rounds
         made.waits, made.rows = table.threshold, table.cache.capacity
-        return {"batch": [1]}, [1.0] * 6
+        made.served = table.lookup(torch.arange(64)).clone()
+        return {"batch": [1]}, [*range(1, 10)]
 
     def exponent_for(*asked):
         made.law = asked
@@ -162,6 +164,8 @@ def bound(monkeypatch, tmp_path):
         bench_serving, "tables_on_cpu", lambda model, weight, device: ("tables", device)
     )
     bench_serving.main(["--categories", "2000", "--rounds", "9"])
+    (written,) = tmp_path.iterdir()
+    made.told = json.loads(written.read_text())["metrics"]
     return made
 
 
@@ -177,3 +181,12 @@ def test_each_way_is_bound_under_its_name_with_two_instances(bound):
 def test_a_tenth_of_the_rows_is_cached_and_every_request_waits(bound):
     assert 1 <= bound.rows / (bound.world.rows / 10) < 1.05 and bound.waits == 1
     assert bound.law == (2000, 3, 0.959)  # the article's hot categories, of 188,000 are 305
+
+
+def test_the_tiers_hold_the_model_s_own_vectors(bound):
+    assert torch.equal(bound.served, bound.truth[1][:64]) and bound.served.any()
+
+
+def test_the_receipt_s_latency_is_the_median_of_all_requests_of_the_last_batch(bound):
+    latency = bound.told["triton_latency"]
+    assert (latency["value"], latency["repeats"], latency["unit"]) == (5, 9, "ms")
