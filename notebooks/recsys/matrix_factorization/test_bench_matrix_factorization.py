@@ -182,7 +182,7 @@ def stand_in(monkeypatch):
 def test_a_plain_solver_of_the_library_s_loss_ends_in_our_tables(stand_in, solver):
     pair = bench_of.contestants(GRAPH, 6, 3, solver)
     assert list(pair) == ["ours", "implicit"]
-    first, again = (pair["implicit"]() for _ in range(2))
+    first, again = ([one.clone() for one in pair["implicit"]()] for _ in range(2))
     assert all(torch.equal(one, two) for one, two in zip(first, again, strict=True))
     (options,) = stand_in["options"]
     assert options["use_cg"] is (solver == "matrix_free") and options["factors"] == 6
@@ -223,7 +223,14 @@ def test_the_library_s_tables_are_judged_in_our_scale_as_ours_are(monkeypatch):
         return Library()
 
     monkeypatch.setattr(bench_of, "library", library)
-    monkeypatch.setattr(als.Model, "recall", lambda model, k, held: judged.append(model) or k)
+    rows = link_graph.split_rows(PAGES).test.rows
+
+    def recall(model, k, held):
+        assert held.rows == rows
+        judged.append(model)
+        return k
+
+    monkeypatch.setattr(als.Model, "recall", recall)
     found = bench_of.recalls(PAGES, 6, 2, seeds=2)
     shape = len(PAGES.titles), 6
     wanted = [(shape, True, 2, {"iterations": 8, "random_state": seed}) for seed in (0, 1)]
