@@ -179,3 +179,83 @@ def test_a_hundredth_of_the_way_apart_is_told_and_so_are_mean_losses():
 def test_three_hundredths_of_the_way_apart_stop_the_race(ends):
     with pytest.raises(AssertionError, match="other: weights 0.03 of their way"):
         checked(*ends)
+
+
+def test_all_train_on_the_same_samples_at_a_size_s_rows_and_all_are_checked(told, monkeypatch):
+    asked, checked, repeats = [], [], []
+    kept = lambda self, *job: asked.append((self.has, job)) or (self.has, job)  # noqa: E731
+    monkeypatch.setattr(Idle, "run", kept)
+    monkeypatch.setattr(race_of, "PEERS", [race_of.PEER])
+
+    def check(crew, alone, names):
+        checked.append((crew.has, alone.has, names))
+        return {}
+
+    def race(contestants, rounds, *more, **options):
+        repeats.append((rounds, *more))
+        return raced(contestants, rounds, *more, **options)
+
+    monkeypatch.setattr(race_of, "check", check)
+    monkeypatch.setattr(race_of.bench, "race", race)
+    race_of.race_at(race_of.FACTORS[1], SimpleNamespace(rounds=6, threads=2, batch=101))
+    rows = shrunk_rows(DLRM_TERABYTE, 20_000)
+    load = "bench_hybrid:load", rows, 100, 8
+    assert asked[:3] == [((2, 1), load), ((1, 2), load), ((1, 1), load)]
+    names = [race_of.HYBRID, race_of.COPIED, race_of.SPARSE, race_of.DENSE, race_of.PEER]
+    assert checked == [((2, 1), (1, 2), names)] and repeats == [(6, 3)]
+    build = [("bench_hybrid:build", name) for name in (*names, race_of.THREAD)]
+    assert asked[3:] == [*(((2, 1), job) for job in build[:-1]), ((1, 1), build[-1])]
+
+
+def test_steps_go_over_the_kept_batches_in_turn():
+    seen = []
+    step = lambda clicks: seen.append(clicks) or torch.tensor(float(clicks))  # noqa: E731
+    state = {"batches": [0, 1, 2], "any": (step, None, None), ("at", "any"): 0}
+    assert race_of.steps(state, "any", 2) == [0, 1]
+    assert race_of.steps(state, "any", 3) == [2, 0, 1]
+
+
+@pytest.fixture(scope="module")
+def after_three():
+    """What `check` says of two real processes beside one, of each contestant at hand."""
+    rows = shrunk_rows(DLRM_TERABYTE, 20_000)
+    names = race_of.HYBRID, race_of.COPIED, race_of.SPARSE, race_of.DENSE
+    with Crew(2, 60) as crew, Crew(1, 60) as alone:
+        for one in (crew, alone):
+            one.run("bench_hybrid:load", rows, 64, 3)
+        for name in names:
+            crew.run("bench_hybrid:build", name)
+        return race_of.check(crew, alone, names)
+
+
+def test_every_contestant_ends_three_steps_where_one_process_does(after_three):
+    assert len(after_three) == 4
+    for name, (losses, weights) in after_three.items():
+        assert losses < 1e-3 and weights < 0.02, name
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(1, 2), (4, 4), (64, 8)])
+def test_both_sizes_are_raced_on_two_to_eight_processes(monkeypatch, cores, processes):
+    asked = []
+    monkeypatch.setattr(race_of.device, "cores", lambda: cores)
+    kept = lambda factor, args: asked.append((factor, args.threads, args.batch))  # noqa: E731
+    monkeypatch.setattr(race_of, "race_at", kept)
+    race_of.main([])
+    assert asked == [(2_000, processes, 4096), (20_000, processes, 4096)]
+
+
+@pytest.mark.parametrize(("factor", "other"), [(2_000, ""), (20_000, "_20000")])
+def test_each_size_has_a_receipt_of_its_own(monkeypatch, factor, other):
+    receipt, named = receipts.start("distributed_embeddings", "cpu", 2), []
+    monkeypatch.setattr(receipt, "write", lambda name: named.append(name))
+    monkeypatch.setattr(race_of.receipts, "start", lambda *given: receipt)
+    monkeypatch.setattr(receipt, "sizes", lambda **sizes: named.append(sizes))
+    monkeypatch.setattr(race_of.torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(race_of, "Crew", Idle)
+    monkeypatch.setattr(race_of, "check", lambda crew, alone, names: {})
+    monkeypatch.setattr(race_of.bench, "race", raced)
+    race_of.race_at(factor, SimpleNamespace(rounds=6, threads=2, batch=100))
+    rows = sum(shrunk_rows(DLRM_TERABYTE, factor))
+    sizes = {"processes": 2, "batch": 100, "all_rows": rows, "width": race_of.SMALL.width}
+    assert named == [sizes, f"hybrid{other}"]
+    assert receipt.metrics[f"race{other}_one_process_one_thread_ratio"]["value"] == 0.2

@@ -191,3 +191,24 @@ def test_two_processes_train_the_whole_network_as_one_does(after_training):
 
 def test_tables_whose_gradients_are_not_divided_end_elsewhere(after_training):
     assert apart(after_training["undivided"], after_training["one"]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("recipe", "kept"),
+    [(study.Recipe(), True), (study.Recipe(rate=0.02), False), (study.Recipe(start=1), False)],
+)
+def test_rate_and_start_are_the_recipe_s(recipe, kept):
+    """One batch's first step of Adagrad is known: rate * slope / sqrt(start + slope^2)."""
+    clicks = study.world_of(101).draw(128)
+    with Crew(1, 60) as crew:
+        tables, layers = crew.run("study_accuracy:trained", clicks, recipe)[0]
+        begun, first = crew.run("study_accuracy:trained", clicks.part(0, 100), recipe)[0]
+    model = study.Dlrm(study.PlainTables(study.SHAPES), len(study.SHAPES))
+    model.load_state_dict(first, strict=False)
+    model.tables.set_weights(begun)
+    adagrad = torch.optim.Adagrad(model.parameters(), 0.05, initial_accumulator_value=1e-4)
+    study.train_step(model, clicks, adagrad)
+    wanted = [one.detach() for name, one in model.named_parameters() if "tables" not in name]
+    own = [layers[name] for name, _ in model.named_parameters() if "tables" not in name]
+    off = max((one - two).abs().max().item() for one, two in zip(own, wanted, strict=True))
+    assert (off < 1e-4) == kept, off

@@ -65,3 +65,40 @@ def test_rounds_and_cores_are_obeyed(monkeypatch, tmp_path):
     bench_knee.main(["--rounds", "3", "--threads", "2"])
     assert cores == [[3, 5]] and rounds == [3]
     assert (tmp_path / "matrix_factorization.cpu.study_knee.json").is_file()
+
+
+def test_every_round_begins_with_another_number_of_processes(monkeypatch):
+    asked = []
+
+    def fit_sharded(processes, rows, cols, job):
+        asked.append(processes)
+        return None, None, [bench_knee.sharded_als.Share(None, None, 1, 1.0, 1.0)]
+
+    monkeypatch.setattr(bench_knee.sharded_als, "fit_sharded", fit_sharded)
+    bench_knee.measured(GRAPH, bench_knee.job_of(GRAPH, 6), 3, (1, 2, 4))
+    assert asked == [1, 2, 4, 2, 4, 1, 4, 1, 2]
+
+
+def test_the_prediction_is_of_a_pass_at_the_article_s_factors(monkeypatch, tmp_path):
+    """As measured: what the busiest process sends in one pass of `TURNS`."""
+    asked, graph = [], community_graph(150, 900, 3, seed=4)
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    monkeypatch.setattr(bench_knee.os, "sched_setaffinity", lambda *_: None, raising=False)
+    monkeypatch.setattr(bench_knee.data, "fetch", lambda _: tmp_path)
+    monkeypatch.setattr(bench_knee.link_graph, "read_links", lambda _: graph)
+    kept = lambda graph, minimum: asked.append(minimum) or graph  # noqa: E731
+    monkeypatch.setattr(bench_knee.link_graph, "with_links", kept)
+    monkeypatch.setattr(bench_knee.race_of.torch, "set_num_threads", lambda _: None)
+
+    def predicted(processes, rows, cols, job):
+        asked.append((processes, rows is graph.rows, job.items.shape[1], job.iterations))
+        return 3 * processes
+
+    def record(receipt, found, told):
+        asked.append(told)
+
+    monkeypatch.setattr(bench_knee.sharded_als, "predicted_bytes", predicted)
+    monkeypatch.setattr(bench_knee, "measured", lambda *_: {})
+    monkeypatch.setattr(bench_knee, "record", record)
+    bench_knee.main(["--threads", "2"])
+    assert asked == [10, *((n, True, 128, 3) for n in (1, 2, 4, 8)), [1, 2, 4, 8]]

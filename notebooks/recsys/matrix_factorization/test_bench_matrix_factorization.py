@@ -1,6 +1,8 @@
 """The race compares the same loss: matched weights, slopes, a pass of `fit`; its receipt."""
 
 import json
+import sys
+import types
 
 import bench_matrix_factorization as bench_of
 import implicit_als as als
@@ -133,3 +135,162 @@ def test_each_seed_has_our_recall_first_of_a_model_that_saw_no_held_out_row(reca
     assert gain == [one - two for one, two in zip(ours, theirs, strict=True)]
     assert ours == [model.recall(20, split.test) for model in models]
     assert len(theirs) == 2 and max(theirs) < min(ours)  # the library's tables are noise
+
+
+def conjugate(A, b, x, steps=3):
+    """The library's CG: so many steps from its own tables."""
+    r = b - A @ x
+    p, old = r.copy(), r @ r
+    for _ in range(steps if old else 0):  # a row without links is there already
+        Ap = A @ p
+        move = old / (p @ Ap)
+        x, r = x + move * p, r - move * Ap
+        new = r @ r
+        p, old = r + (new / old) * p, new
+    return x
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """What the library is asked, where a plain one of its loss takes its place."""
+    asked = {"options": [], "threads": [], "limits": []}
+
+    class Plain:
+        def __init__(self, **options):
+            asked["options"].append(options)
+            self.exact = not options["use_cg"]
+
+        def solver(self, matrix, x, y, reg, num_threads):
+            asked["threads"].append(num_threads)
+            base = (y.T @ y + reg * np.eye(y.shape[1])).astype(np.float64)
+            for u in range(len(x)):
+                own = matrix[u]
+                near, c = y[own.indices].astype(np.float64), own.data.astype(np.float64)
+                A, b = base + near.T @ ((c - 1)[:, None] * near), c @ near
+                x[u] = np.linalg.solve(A, b) if self.exact else conjugate(A, b, x[u])
+
+    module = types.SimpleNamespace(AlternatingLeastSquares=Plain)
+    monkeypatch.setitem(sys.modules, "implicit", types.SimpleNamespace(als=module))
+    monkeypatch.setitem(sys.modules, "implicit.als", module)
+    limits = types.SimpleNamespace(threadpool_limits=lambda *some: asked["limits"].append(some))
+    monkeypatch.setitem(sys.modules, "threadpoolctl", limits)
+    monkeypatch.setattr(bench_of, "INSTALLED", True)
+    return asked
+
+
+@pytest.mark.parametrize("solver", bench_of.SOLVERS)
+def test_a_plain_solver_of_the_library_s_loss_ends_in_our_tables(stand_in, solver):
+    pair = bench_of.contestants(GRAPH, 6, 3, solver)
+    assert list(pair) == ["ours", "implicit"]
+    first, again = ([one.clone() for one in pair["implicit"]()] for _ in range(2))
+    assert all(torch.equal(one, two) for one, two in zip(first, again, strict=True))
+    (options,) = stand_in["options"]
+    assert options["use_cg"] is (solver == "matrix_free") and options["factors"] == 6
+    assert options["num_threads"] == 3 and options["use_gpu"] is False
+    assert set(stand_in["threads"]) == {3} and stand_in["limits"] == [(1, "blas")]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_library_s_pass_that_ends_elsewhere_stops_the_race(stand_in, monkeypatch, side):
+    made = bench_of.theirs
+
+    def theirs(*asked):
+        one_pass = made(*asked)
+
+        def wrong():
+            tables = list(one_pass())
+            tables[side] = tables[side] * 1.02
+            return tables
+
+        return wrong
+
+    monkeypatch.setattr(bench_of, "theirs", theirs)
+    with pytest.raises(check.Failed):
+        bench_of.contestants(GRAPH, 6, 1, "cholesky")
+
+
+def test_the_library_s_tables_are_judged_in_our_scale_as_ours_are(monkeypatch):
+    asked, judged = [], []
+
+    class Library:
+        user_factors, item_factors = np.ones((2, len(PAGES.titles), 6), np.float32)
+
+        def fit(self, matrix, show_progress):
+            pass
+
+    def library(tables, use_cg, threads, **more):
+        asked.append((tables[0].shape, use_cg, threads, more))
+        return Library()
+
+    monkeypatch.setattr(bench_of, "library", library)
+    rows = link_graph.split_rows(PAGES).test.rows
+
+    def recall(model, k, held):
+        assert held.rows == rows
+        judged.append(model)
+        return k
+
+    monkeypatch.setattr(als.Model, "recall", recall)
+    found = bench_of.recalls(PAGES, 6, 2, seeds=2)
+    shape = len(PAGES.titles), 6
+    wanted = [(shape, True, 2, {"iterations": 8, "random_state": seed}) for seed in (0, 1)]
+    assert asked == wanted and found["implicit"] == [20, 20] and len(judged) == 4
+    for ours, theirs in zip(judged[::2], judged[1::2], strict=True):
+        torch.testing.assert_close(theirs.items, torch.full(shape, (1 / 1.1) ** 0.5))
+        for name in ("alpha", "regularisation"):
+            assert getattr(ours, name) == getattr(theirs, name)
+        assert ours.settings.scaled is theirs.settings.scaled is False
+
+
+@pytest.fixture
+def raced(monkeypatch, tmp_path, one_core):
+    """(all that the race asked for, its receipt's metrics), with two threads."""
+    asked, seconds = [], bench.Measurement(1.0, 1.0, 1.0, (1.0,) * 6, None, "cpu")
+
+    def community(pages, links):
+        asked.append(("drawn", pages, links))
+        return GRAPH
+
+    def contestants(graph, factors, threads, solver):
+        asked.append(("large" if graph is GRAPH else "links", factors, threads, solver))
+        return {"ours": None, "implicit": None}
+
+    def recalls(graph, factors, threads):
+        assert graph is PAGES
+        asked.append(("recalls", factors, threads))
+        return {"gain": [factors / 1000, 0.2, 0.6]}
+
+    def race(pair, repeats, reference):
+        results = dict.fromkeys(pair, seconds)
+        return bench.Race(
+            results, dict.fromkeys(pair, bench.ratio(seconds, seconds)), reference
+        )
+
+    monkeypatch.setattr(bench_of.data, "fetch", lambda name: name)
+    monkeypatch.setattr(bench_of.link_graph, "read_links", lambda folder: PAGES)
+    kept = lambda graph, minimum: asked.append(("links out and in", minimum)) or graph  # noqa: E731
+    monkeypatch.setattr(bench_of.link_graph, "with_links", kept)
+    monkeypatch.setattr(bench_of.link_graph, "community_graph", community)
+    monkeypatch.setattr(bench_of, "contestants", contestants)
+    monkeypatch.setattr(bench_of, "recalls", recalls)
+    monkeypatch.setattr(bench_of, "INSTALLED", True)
+    monkeypatch.setattr(bench_of.bench, "race", race)
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    bench_of.main(["--threads", "2"])
+    told = json.loads((tmp_path / "matrix_factorization.cpu.race_2.json").read_text())
+    return asked, told["metrics"]
+
+
+def test_graphs_factors_and_threads_are_those_that_the_page_names(raced):
+    asked, _ = raced
+    pairs = [(d, 2, solver) for d in (64, 128) for solver in ("matrix_free", "cholesky")]
+    wanted = [("links out and in", 10), ("drawn", 2**14, 40 * 2**14)]
+    wanted += [("links", *one) for one in pairs] + [("large", 128, 2, "matrix_free")]
+    assert asked == [*wanted, ("recalls", 64, 2), ("recalls", 128, 2)]
+
+
+def test_a_gain_in_recall_is_the_mean_over_seeds_with_its_range(raced):
+    for factors in (64, 128):
+        one = raced[1][f"race_recall_{factors}_gain"]
+        assert one["value"] == pytest.approx((factors / 1000 + 0.8) / 3)
+        assert (one["low"], one["high"]) == (factors / 1000, 0.6) and one["repeats"] == 3

@@ -4,6 +4,7 @@ import math
 
 import bench_scaling
 import pytest
+import torch
 from helpers import receipts
 from link_graph import community_graph
 
@@ -62,3 +63,31 @@ def test_rounds_and_threads_are_obeyed_and_the_pages_names_written(monkeypatch, 
     assert [path.name for path in tmp_path.iterdir()] == [
         "matrix_factorization.cpu.study_sizes.json"
     ]
+
+
+def test_pages_and_links_grow_together_and_factors_are_timed_on_the_smallest(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    told, threads, drawn = [], [], []
+
+    def community(pages, links, seed):
+        drawn.append((pages, links))
+        return community_graph(40, 100, 3)._replace(titles=[pages])
+
+    monkeypatch.setattr(bench_scaling.link_graph, "community_graph", community)
+    monkeypatch.setattr(bench_scaling.race_of.torch, "set_num_threads", threads.append)
+    for name in ("by_size", "by_factors"):
+        monkeypatch.setattr(bench_scaling, name, lambda *asked: told.append(asked[1]))
+    bench_scaling.main([])
+    pages = [2**n for n in range(11, 17)]
+    assert drawn == [(n, 40 * n) for n in pages] and threads == [1]
+    assert [graph.titles for graph in told[0]] == [[n] for n in pages]
+    assert told[1].titles == [2**11]
+
+
+def test_a_timed_pass_starts_from_a_pass_of_its_own_factors():
+    graph = community_graph(30, 200, 3)
+    own = bench_scaling.race_of.fitted(graph, 6, 1)
+    made = bench_scaling.one_pass(graph, 6)
+    assert all(map(torch.equal, made.tables, (own.users, own.items)))

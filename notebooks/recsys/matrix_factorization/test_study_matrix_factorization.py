@@ -331,3 +331,37 @@ def test_each_small_study_runs_and_writes_what_the_page_reads(monkeypatch):
         keys = {f"{declared.name}_{word}" for word in words.split()}
         assert keys <= receipt.metrics.keys(), keys - receipt.metrics.keys()
         assert all(0 <= receipt.metrics[key]["value"] <= 1 for key in keys if "_re" in key)
+
+
+@pytest.mark.parametrize(("page", "recall"), [(10, 1), (9, 0)])
+def test_popularity_is_judged_by_its_first_twenty(page, recall):
+    made = torch.arange(30.0)[None]  # page 29 first, page 10 the twentieth
+    held = link_graph.Held([0], [torch.arange(0)], [torch.tensor([page])])
+    arm = study.TUNING.arms["popularity"]
+    assert study.TUNING.judge(made, held, job(arm)) == {"": recall}
+
+
+def test_the_six_graphs_are_of_the_subjects_and_links_of_their_names(monkeypatch):
+    """`small` has taken the place of the real ones: they are made anew."""
+    asked, links = [], community_graph(150, 30_000, 5, seed=6)
+    monkeypatch.undo()
+    monkeypatch.setattr(study.data, "fetch", lambda name: name)
+    monkeypatch.setattr(link_graph, "read_links", lambda folder: links)
+    subjects = {
+        title: {"Geography"} if int(title) % 2 else {"Science"} for title in links.titles
+    }
+    monkeypatch.setattr(
+        link_graph, "read_subjects", lambda folder: asked.append(folder) or subjects
+    )
+    study.graphs.cache_clear()
+    six = study.graphs()
+    study.graphs.cache_clear()
+    assert list(six) == [f"{p}_{n}" for n in (10, 20) for p in ("all", "geography", "science")]
+    assert asked == ["wikispeedia"]
+    for name, graph in six.items():
+        place, least = name.split("_")
+        odd = {int(title) % 2 for title in graph.titles}
+        assert odd == {"all": {0, 1}, "geography": {1}, "science": {0}}[place], name
+        inside = torch.tensor([int(title) % 2 in odd for title in links.titles])
+        kept = link_graph.with_links(link_graph.among(links, inside), int(least))
+        assert kept.titles == graph.titles and torch.equal(kept.rows, graph.rows), name

@@ -177,3 +177,7 @@ def test_a_tenth_of_the_rows_is_served_at_the_arm_s_threshold(arm, limit, monkey
     job = Job(arm, study.STUDY.arms[arm], 5, SIZES, test="test")
     study.judge(model, study.Log(world, numbers, keys, torch.arange(64) % 2), job)
     assert deployed == [{"cache_rows": 60, "threshold": limit}]
+
+
+def test_requests_are_of_32_samples_and_steps_of_512():
+    assert (study.BATCH, study.LEARN) == (32, 512)

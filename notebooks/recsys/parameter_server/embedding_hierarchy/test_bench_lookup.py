@@ -1,5 +1,7 @@
 """The race at a small size: checked answers, each request timed once, what the receipt says."""
 
+import contextlib
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -137,3 +139,135 @@ def test_of_a_hundred_and_one_times_in_order_the_99th_percentile_is_number_99(to
 
 def test_requests_of_hits_alone_are_not_in_the_hit_rate(told):
     assert told["hit_rate_threads1"] == pytest.approx(95)
+
+
+@pytest.mark.parametrize(
+    "name", ["memmap", "EmbeddingBag", "RocksDB alone", "hierarchy", "Redis alone"]
+)
+def test_a_wrong_answer_of_any_contestant_is_seen(field, monkeypatch, name):
+    if name not in field.ways:
+        pytest.skip("no Redis is installed")
+    way = field.ways[name]
+
+    def wrong(keys):
+        rows = np.asarray(way(keys)).copy()
+        rows[:, 0] += 0.01 * rows.any(1)
+        return rows
+
+    monkeypatch.setitem(field.ways, name, wrong)
+    with pytest.raises(check.Failed):
+        field.agree()
+
+
+def test_all_are_asked_the_same_requests_and_those_of_hits_alone_the_same_hits(
+    field, monkeypatch
+):
+    asked = {name: [] for name in field.ways}
+    for name in asked:
+        monkeypatch.setitem(field.ways, name, asked[name].append)
+    monkeypatch.setattr(field, "turn", {})
+    for call in field.contestants().values():
+        call()
+        call()
+    for name, keys in asked.items():
+        alone = name.endswith(bench_lookup.ALONE)
+        wanted = (field.hits if alone else field.requests)[: 2 * bench_lookup.CALL]
+        assert all(one is two for one, two in zip(keys, wanted, strict=True)), name
+
+
+def test_hits_alone_are_drawn_from_all_hot_keys(field):
+    hot = set(field.order[: int(field.slots * bench_lookup.HOT)].tolist())
+    seen = set(np.concatenate(field.hits).tolist())
+    assert seen <= hot and len(seen) > 0.95 * len(hot)
+
+
+def test_each_tier_alone_has_the_whole_budget(monkeypatch):
+    made, limits, rocks = {}, {}, bench_lookup.Rocks
+
+    def watched(folder, widths, cache_mb, packed):
+        made[folder.name] = cache_mb * 2**20, packed
+        return rocks(folder, widths, cache_mb, packed=packed)
+
+    class Watched(bench_lookup.redis.Redis):
+        def info(self, *asked):
+            told = super().info(*asked)
+            limits["empty"] = told["used_memory"]
+            return told
+
+        def config_set(self, name, value):
+            limits[name] = value - limits["empty"]
+            return super().config_set(name, value)
+
+    monkeypatch.setattr(bench_lookup, "Rocks", watched)
+    monkeypatch.setattr(bench_lookup.redis, "Redis", Watched)
+    with bench_lookup.Field(rows=12_000, width=16, keys=64, calls=1) as field:
+        budget = field.budget
+        assert ("Redis alone" in field.ways) == ("maxmemory" in limits)
+        assert field.deployed.threshold > 1
+    assert budget == 4_000 * 16 * 4 and limits.get("maxmemory", budget) == budget
+    assert made == {"alone": (budget, False), "below": (budget / bench_lookup.BELOW, True)}
+
+
+def test_rocksdb_alone_answers_from_rocksdb(field, monkeypatch):
+    asked, get = [], bench_lookup.Rocks.get
+
+    def watched(self, table, keys):
+        asked.append(self.packs)
+        return get(self, table, keys)
+
+    monkeypatch.setattr(bench_lookup.Rocks, "get", watched)
+    field.ways["RocksDB alone"](field.requests[0])
+    assert asked == [False]
+
+
+@pytest.fixture
+def raced(monkeypatch, tmp_path):
+    """(what a race of three rounds at two threads did, in order; its receipt)."""
+    done, field = (
+        [],
+        SimpleNamespace(
+            agree=lambda: done.append("agreed"),
+            table=np.zeros((50, 4)),
+            requests=[range(9)],
+            budget=2**20,
+            slots=5,
+        ),
+    )
+
+    @contextlib.contextmanager
+    def made(rows, calls):
+        done.append((rows, calls))
+        yield field
+
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    monkeypatch.setattr(bench_lookup, "Field", made)
+    monkeypatch.setattr(bench_lookup, "race", lambda own, rounds, threads: (rounds, threads))
+    monkeypatch.setattr(bench_lookup, "record", lambda *asked: done.append(asked[2:]))
+    monkeypatch.setattr(bench_lookup, "parts_ms", lambda own: done.append("parts") or {})
+    monkeypatch.setattr(bench_lookup.torch, "set_num_threads", done.append)
+    bench_lookup.main(["--rounds", "3", "--rows", "50", "--threads", "2"])
+    (written,) = tmp_path.iterdir()
+    return done, json.loads(written.read_text())
+
+
+def test_parts_are_one_thread_s_after_both_races_of_requests_enough_for_all(raced):
+    races = [((3, 1), 1), ((3, 2), 2)]
+    assert raced[0] == [(50, 2 * (3 + 2) + 1), "agreed", *races, 1, "parts", 2]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_race_has_the_threads_that_it_is_named_for(field, monkeypatch, threads):
+    told = []
+    monkeypatch.setattr(bench_lookup.torch, "set_num_threads", told.append)
+    monkeypatch.setattr(bench_lookup.bench, "race", lambda *_, **__: told.append("race"))
+    for name in field.ways:
+        monkeypatch.setitem(field.ways, name, lambda keys: None)
+    monkeypatch.setattr(field, "turn", {})
+    bench_lookup.race(field, 1, threads)
+    assert told == [threads, "race"]
+
+
+def test_the_receipt_names_the_most_threads_and_the_sizes(raced):
+    assert raced[1]["threads"] == 2
+    sizes = {"rows": 50, "width": 4, "keys": 9, "call": 16, "budget_mb": 1, "slots": 5}
+    assert raced[1]["sizes"] == sizes
