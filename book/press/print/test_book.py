@@ -19,7 +19,7 @@ from press.ledger.ledger import gather
 from press.ledger.tables import pdf_name, volumes
 from press.print import pdf
 from press.print.generated import addresses
-from press.repository import HOME, Repository
+from press.repository import HOME, Repository, tags
 from press.server import site
 from press.teach import acts
 
@@ -643,9 +643,10 @@ def with_acts(chapter):
     asked = []
     for title, cells in acts.sections(chapter.cells):
         for cell in cells:
-            part = re.match("### (.*)", cell.source) if cell.cell_type == "markdown" else None
-            if part or cell is cells[0]:
-                asked.append((part[1].replace("`", "") if part else title, []))
+            shown = cell.cell_type == "markdown" and "talk" not in tags(cell)  # slides have headings, too
+            parts = re.findall("^### (.*)", cell.source, re.MULTILINE) if shown else []
+            if parts or cell is cells[0]:
+                asked.append((parts[-1].replace("`", "") if parts else title, []))
             asked[-1][1].append(cell)
     found = [(title, acts.of(cells)) for title, cells in asked]
     return [(title, found) for title, found in found if found]
