@@ -146,7 +146,7 @@ def test_requests_of_hits_alone_are_not_in_the_hit_rate(told):
 )
 def test_a_wrong_answer_of_any_contestant_is_seen(field, monkeypatch, name):
     if name not in field.ways:
-        pytest.skip("no Redis is installed")
+        pytest.skip("no redis-server is installed")
     way = field.ways[name]
 
     def wrong(keys):
