@@ -156,38 +156,49 @@ def test_the_loss_is_the_mean_squared_error(small, pairs):
     assert losses == [pytest.approx(((before - pairs.score) ** 2).mean(), rel=1e-4)]
 
 
-def test_the_rate_rises_for_a_tenth_of_the_steps_and_falls_to_zero(small, pairs, monkeypatch):
-    kept, rates = [], []
-    whole = pt._optimiser
-    monkeypatch.setattr(pt, "_optimiser", lambda *asked: kept.append(whole(*asked)) or kept[0])
-    scorer, made = pt.PairScorer(small, "bi-encoder", 3), pt.texts(pairs, "bi-encoder", False)
+@pytest.fixture
+def trained(small, pairs, monkeypatch):
+    """A function: trains by a recipe on the scores, times `scale`, and calls `told` after each
+    step with the optimiser's groups and the scorer."""
 
-    def told(share):
-        rates.append([group["lr"] for group in kept[0][0].param_groups])
+    def run(recipe, told, scale=1):
+        kept, whole = [], pt._optimiser
+        monkeypatch.setattr(
+            pt, "_optimiser", lambda *asked: kept.append(whole(*asked)) or kept[0]
+        )
+        scorer, made = (
+            pt.PairScorer(small, "bi-encoder", 3),
+            pt.texts(pairs, "bi-encoder", False),
+        )
+        states, step = (
+            pt.States(small, made, 3),
+            lambda _: told(kept[0][0].param_groups, scorer),
+        )
+        pt.train(scorer, states, made.uses, scale * pairs.score, recipe, step)
 
-    states = pt.States(small, made, 3)
-    pt.train(
-        scorer, states, made.uses, pairs.score, pt.Recipe(3, 10, 9, 1e-3), told
-    )  # 40 steps
+    return run
+
+
+def test_the_rate_rises_for_a_tenth_of_the_steps_and_falls_to_zero(trained):
+    rates = []
+    forty = pt.Recipe(3, 10, 9, 1e-3)  # steps
+    trained(forty, lambda groups, _: rates.append([group["lr"] for group in groups]))
     layers, last = np.array(rates).T  # after each step: that of the next
     np.testing.assert_allclose(layers[:3], [5e-4, 7.5e-4, 1e-3])
     np.testing.assert_allclose(layers[3:], 1e-3 * (36 - np.arange(37)) / 36, atol=1e-12)
     np.testing.assert_allclose(last, 10 * layers)
 
 
-def test_no_step_is_longer_than_its_clipped_gradient(small, pairs, monkeypatch):
-    kept, norms = [], []
-    whole = pt._optimiser
-    monkeypatch.setattr(pt, "_optimiser", lambda *asked: kept.append(whole(*asked)) or kept[0])
-    scorer, made = pt.PairScorer(small, "bi-encoder", 3), pt.texts(pairs, "bi-encoder", False)
+def test_no_step_is_longer_than_its_clipped_gradient(trained):
+    norms = []
 
-    def told(share):
-        assert {group["weight_decay"] for group in kept[0][0].param_groups} == {0.01}
+    def told(groups, scorer):
+        assert {group["weight_decay"] for group in groups} == {0.01}
         grads = [one.grad for one in scorer.parameters() if one.grad is not None]
         norms.append(torch.stack([one.norm() for one in grads]).norm().item())
 
-    states = pt.States(small, made, 3)
-    pt.train(scorer, states, made.uses, 100 * pairs.score, pt.Recipe(3, 2, 9), told)
+    trained(pt.Recipe(3, 2, 9), told, scale=100)
+    assert len(norms) == 8
     np.testing.assert_allclose(norms, 1, rtol=1e-3)
 
 
