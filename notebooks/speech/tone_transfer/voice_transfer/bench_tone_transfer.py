@@ -10,7 +10,8 @@ untrained: its speed does not depend on the weights' values. Quality: an oboe's 
 become a shehnai; the truth is the same phrase rendered as a shehnai. WORLD learns from the
 phrases that trained ours. Two sounds hold the measures themselves to account: the truth under
 noise that is 40 dB softer, which should hardly count, and WORLD's copy of the truth, to which
-nothing should come as near as it is.
+nothing should come as near as it is. Twenty phrases, from seed 100 on, left undecided whether
+the copy is nearer in timbre (+0.3 ± 0.4), so eighty others judge.
 """
 
 import argparse
@@ -34,7 +35,8 @@ try:
 except ImportError:  # a peer: its rows are left out where it is not installed
     pyworld = None
 
-PHRASES, LEARNED = 20, 10  # that judge, and that WORLD learns from, as ours did
+FIRST, PHRASES = 200, 80  # the seeds of those that judge
+LEARNED = 10  # that WORLD learns from, as ours did
 FRAME_MS = 5.0  # of WORLD
 NEAREST = 32  # frames of the instrument, in pitch and level, whose envelope WORLD takes
 NOISE_DB, MEASURES = -40, ("loss", "timbre")
@@ -93,7 +95,7 @@ def quality(instrument, phrases=PHRASES, learned=LEARNED):
     """
     found = {"ours": [], "untouched": [], "noisy": [], "world": [], "world_copy": []}
     known = pyworld and world_frames([ins.rendered("shehnai", seed) for seed in range(learned)])
-    for seed in range(ins.HELD_OUT, ins.HELD_OUT + phrases):
+    for seed in range(FIRST, FIRST + phrases):
         source, truth = (ins.tensor(ins.rendered(name, seed)) for name in ("oboe", "shehnai"))
         shift = vt.shift_of(sf.features(source), instrument)
         shift = shift._replace(octaves=0)  # the truth keeps its octave
